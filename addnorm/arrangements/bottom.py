@@ -1,0 +1,132 @@
+"""Designs whose stream remembers the block's input: (x, bottom)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from addnorm.arrangements.base import Arrangement, Connection, Site
+from addnorm.layers.norms import LayerNorm, Norm
+from addnorm.layers.part import Role
+from addnorm.spec import Float
+
+Pair = tuple[Tensor, Tensor]
+
+
+def twice(x: Tensor) -> Pair:
+    """Open: the embedding is the first block's input."""
+    return x, x
+
+
+def top(stream: Pair) -> Tensor:
+    return stream[0]
+
+
+class B2T(Arrangement, kind="b2t"):
+    """B2T: Post-LN with one more skip, from the block's bottom to its top.
+
+    Formula   a = norm(x + F_1(x));  x <- norm(x + a + F_2(a))
+    Cures     Post-LN's vanishing gradients: the extra skip passes by every norm of the block but its last
+    Costs     one more tensor kept through each block
+    Warm-up   kept
+    Paper     Takase et al. 2022, arXiv:2206.00330
+    NOTE[DIFF] the released code also births every matrix of a block times N^(-1/2): set depth_power to 0.5 for that.
+    NOTE[DIFF] with three sub-layers the middle one is plain Post-LN, as in the paper's decoder; a block of one
+    sub-layer has no norm to pass by, and is plain Post-LN.
+    """
+
+    norm: Norm = LayerNorm()
+    depth_power: Float = 0.0
+
+    def form(self) -> str:
+        return "(x, bottom)"
+
+    def open(self, site: Site) -> Callable[[Tensor], Pair]:
+        return twice
+
+    def connect(self, site: Site) -> Connection:
+        reaches_top = site.last_slot and site.slots > 1
+        return BottomToTop(
+            after=self.norm.build(site.width),
+            remember=newest if site.first_slot else oldest,
+            skip=both if reaches_top else top,
+        )
+
+    def close(self, site: Site) -> Callable[[Any], Tensor]:
+        return top
+
+    def gain(self, site: Site, role: Role) -> float:
+        inside = site.kind not in ("embedding", "open", "close", "head")
+        return site.depth**-self.depth_power if inside else 1.0
+
+
+def newest(stream: Pair) -> Tensor:
+    """A block begins: its bottom is what the block before it left."""
+    return stream[0]
+
+
+def oldest(stream: Pair) -> Tensor:
+    """Inside a block: the bottom stays."""
+    return stream[1]
+
+
+def both(stream: Pair) -> Tensor:
+    return stream[0] + stream[1]
+
+
+class BottomToTop(Connection):
+    """h = x;  (x, bottom) <- (after(skip(x, bottom) + F(h)), bottom)"""
+
+    def __init__(
+        self, after: Callable[[Tensor], Tensor], remember: Callable[[Pair], Tensor], skip: Callable[[Pair], Tensor]
+    ) -> None:
+        super().__init__()
+        self.after, self.remember, self.skip = after, remember, skip
+
+    def read(self, stream: Pair) -> tuple[Tensor, Pair]:
+        return stream[0], (stream[0], self.remember(stream))
+
+    def write(self, stream: Pair, y: Tensor) -> Pair:
+        return self.after(self.skip(stream) + y), stream[1]
+
+    def view(self, stream: Pair) -> Tensor:
+        return stream[0]
+
+
+class TwoResidual(Arrangement, kind="two_residual"):
+    """Two residuals: the block's input and its hidden state both join before the last non-linearity.
+
+    Formula   h = relu(F_1(x));  x <- relu(F_2(h) + x + h)
+    Cures     nothing that is known: a variant of He's block, with one skip inside the other, for study
+    Costs     the stream is never negative; no norm bounds it
+    Warm-up   needed
+    Paper     none: after He et al. 2015, arXiv:1512.03385
+    NOTE[DIFF] a third sub-layer in the middle is h <- relu(F(h) + h); a block of one sub-layer is x <- relu(F(x) + x).
+    """
+
+    def form(self) -> str:
+        return "(x, bottom)"
+
+    def open(self, site: Site) -> Callable[[Tensor], Pair]:
+        return twice
+
+    def connect(self, site: Site) -> Connection:
+        if site.slots == 1:
+            skip = top
+        elif site.first_slot:
+            skip = nothing
+        else:
+            skip = both if site.last_slot else top
+        return BottomToTop(after=torch.relu, remember=newest if site.first_slot else oldest, skip=skip)
+
+    def close(self, site: Site) -> Callable[[Any], Tensor]:
+        return top
+
+
+def nothing(stream: Pair) -> Any:
+    return 0.0
+
+

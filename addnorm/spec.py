@@ -239,7 +239,7 @@ def load_yaml(text: str) -> Any:
     """YAML 1.2 core data: `1e-3` is a number, `no` is a word, a doubled key is an error."""
     yaml = _yaml()
 
-    class Loader(yaml.SafeLoader):  # type: ignore[name-defined,misc]
+    class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
         yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -254,7 +254,7 @@ def load_yaml(text: str) -> Any:
     # 1.1 reads 0123 as octal and 1:30 as sexagesimal; 1.2 does not.
     Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
     try:
-        return yaml.load(text, Loader)  # noqa: S506  a SafeLoader
+        return yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise SpecError(f"wanted YAML, came text that is not: {error}") from None
 
@@ -262,7 +262,7 @@ def load_yaml(text: str) -> Any:
 def dump_yaml(data: Any) -> str:
     yaml = _yaml()
 
-    class Dumper(yaml.SafeDumper):  # type: ignore[name-defined,misc]
+    class Dumper(yaml.SafeDumper):  # type: ignore[name-defined]
         yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
     for tag, (pattern, first) in _YAML_WORDS.items():

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, final
+from typing import Any, ClassVar, Literal, Protocol, final
 
 from torch import Tensor
 
@@ -84,7 +84,7 @@ class Connection(Part):
     def write(self, stream: Any, y: Tensor) -> Stream:
         """The stream after the sub-layer said y."""
 
-    @final
+    @final  # type: ignore[misc]  # nn.Module declares `forward` an attribute; here it is a method, and the last word
     def forward(self, stream: Stream, sublayer: Sublayer, context: Context) -> Stream:
         h, stream = self.read(stream)
         return self.write(stream, sublayer(h, context))
@@ -107,6 +107,10 @@ class Arrangement(Spec, family="arrangement"):
     Docstring of a design: a title, the lines `Formula`, `Cures`, `Costs`, `Warm-up`, `Paper`, and a `NOTE[DIFF]` for
     each place where the code departs from the paper. `addnorm show` and docs/designs.md are made from it.
     """
+
+    basis_free: ClassVar[bool] = True
+    """No privileged basis: rotating every reader and writer of the stream by one orthogonal matrix changes nothing, with
+    RMS norms of unit gain. Designs that act on single features, as a gate or a relu does, say False."""
 
     @abstractmethod
     def connect(self, site: Site) -> Connection: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -107,6 +107,8 @@ class TwoResidual(Arrangement, kind="two_residual"):
     NOTE[DIFF] a third sub-layer in the middle is h <- relu(F(h) + h); a block of one sub-layer is x <- relu(F(x) + x).
     """
 
+    basis_free: ClassVar[bool] = False
+
     def form(self) -> str:
         return "(x, bottom)"
 
@@ -128,5 +130,3 @@ class TwoResidual(Arrangement, kind="two_residual"):
 
 def nothing(stream: Pair) -> Any:
     return 0.0
-
-

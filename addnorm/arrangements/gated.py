@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ class Gated(Arrangement, kind="gated"):
     NOTE[DIFF] the branch is Pre-LN's; the paper has fully connected layers without norms.
     """
 
+    basis_free: ClassVar[bool] = False
     norm: Norm = LayerNorm()
     bias: Float = -2.0
     """Where b is born: -2 lets through sigmoid(-2) = 12 % of the branch, so that the stack starts near the identity."""

@@ -1,6 +1,6 @@
 """Post-LN made deep by weighing the skip: a constant (DeepNorm) or a profiled vector (Admin).
 
-    x <- norm(w x + F(x)),  w > 1:  each layer moves the stream by a bounded step
+x <- norm(w x + F(x)),  w > 1:  each layer moves the stream by a bounded step
 """
 
 from __future__ import annotations

@@ -85,4 +85,4 @@ def _assert_equal_on_all_ranks(mine: list[tuple[float, ...]]) -> None:
     everybody: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(everybody, mine)
     if any(other != everybody[0] for other in everybody):
-        raise RuntimeError("calibrate: the ranks disagree; their weights differed before, check the seed they were born by")
+        raise RuntimeError("calibrate: the ranks disagree: their weights differed before; check the seed")

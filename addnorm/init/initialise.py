@@ -38,7 +38,7 @@ def initialise(model: Sited, base: Base, seed: int = 0) -> None:
             before = drawn.setdefault((name, role), gain)
             if before != gain:
                 raise ValueError(
-                    f"{name} is shared by two sites whose designs ask for different gains, {before:.4g} and {gain:.4g}; "
+                    f"{name} is shared by two sites that ask for different gains, {before:.4g} and {gain:.4g}; "
                     "untie it, or make the two stacks' designs and depths agree"
                 )
             if gain == 0.0:

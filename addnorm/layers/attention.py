@@ -216,5 +216,3 @@ class Persistent(Part):
     def weights(self) -> Iterator[tuple[Role, Tensor]]:
         yield "memory", self.key
         yield "memory", self.value
-
-

@@ -1,9 +1,9 @@
 """Cache: keys and values of what was read before, in buffers that never move. Seen by attention alone.
 
-    cache.advance(positions, real)      the model: T new columns begin here
-    k, v = cache.extend(layer, k, v)    each self-attention: write mine, give me all
-    k, v = cache.memory(layer, make)    each cross-attention: made once, then kept
-    cache.reorder(rows)                 beam search: row i goes on from row rows[i]
+cache.advance(positions, real)      the model: T new columns begin here
+k, v = cache.extend(layer, k, v)    each self-attention: write mine, give me all
+k, v = cache.memory(layer, make)    each cross-attention: made once, then kept
+cache.reorder(rows)                 beam search: row i goes on from row rows[i]
 """
 
 from __future__ import annotations

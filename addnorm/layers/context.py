@@ -10,7 +10,7 @@ from torch import Tensor
 from addnorm.layers.cache import NO_CACHE, Cache, NoCache
 from addnorm.layers.dropout import Dropout
 from addnorm.layers.masks import Mask
-from addnorm.layers.positions import NoPositions, Positions
+from addnorm.layers.positions import Positions
 
 
 class Context(NamedTuple):
@@ -29,6 +29,6 @@ class Seat:
 
     width: int
     heads: int
-    layer: int = 0
-    dropout: Dropout = Dropout()
-    positions: Positions = NoPositions()
+    layer: int
+    dropout: Dropout
+    positions: Positions

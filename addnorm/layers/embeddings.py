@@ -19,8 +19,9 @@ from addnorm.spec import Bool, Spec
 
 class Embedding(Spec, family="embedding"):
     @abstractmethod
-    def build(self, vocab: int, width: int, max_length: int, positions: Positions, dropout: float) -> EmbeddingModule:
-        ...
+    def build(
+        self, vocab: int, width: int, max_length: int, positions: Positions, dropout: float
+    ) -> EmbeddingModule: ...
 
 
 class TokenEmbedding(Embedding, kind="token_embedding"):

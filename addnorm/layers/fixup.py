@@ -36,7 +36,7 @@ class Shift(Part):
 
 
 class FixupAttention(SublayerSpec, kind="fixup_attention"):
-    """NOTE[DIFF] one shift before the whole attention; whether queries and keys are shifted apart the paper leaves open."""
+    """NOTE[DIFF] one shift before the whole attention, as in the official code."""
 
     attention: SublayerSpec = Attention(bias=False)
 

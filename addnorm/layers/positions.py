@@ -23,6 +23,7 @@ from typing import Annotated
 import torch
 from pydantic import Field, Strict
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from addnorm.layers.part import Part, Role
 from addnorm.spec import Count, Positive, Spec, SpecError
@@ -158,7 +159,12 @@ class LearnedModule(Part):
         self.weight = nn.Parameter(torch.empty(max_length, width))
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + self.weight[positions]
+        if positions.shape[1] > len(self.weight):
+            raise ValueError(
+                f"wanted at most {len(self.weight)} tokens, one per learned position, came {positions.shape[1]}; "
+                "cut the sequence, or build with a larger max_length"
+            )
+        return x + F.embedding(positions, self.weight)
 
     def weights(self) -> Iterator[tuple[Role, Tensor]]:
         yield "position", self.weight

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-
 from addnorm.layers.context import Seat
 from addnorm.layers.part import Part
 from addnorm.spec import Spec, SpecError
@@ -52,5 +51,3 @@ class Repeating(SublayerSpec, kind="repeating"):
 
     def windows(self) -> set[int | None]:
         return {window for content in self.pattern for window in content.windows()}
-
-

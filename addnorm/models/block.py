@@ -14,8 +14,8 @@ from addnorm.layers.part import Part
 class Block(nn.Module):
     """Sub-layers compute, connections connect; they live under two prefixes and vary independently.
 
-        blocks.3.sublayers.feed_forward.up.weight          the same name in every design
-        blocks.3.connections.feed_forward.before.weight    the design's own
+    blocks.3.sublayers.feed_forward.up.weight          the same name in every design
+    blocks.3.connections.feed_forward.before.weight    the design's own
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from addnorm.init import Base
 from addnorm.layers.dropout import Dropout
 from addnorm.layers.embeddings import Embedding, Head
 from addnorm.layers.feed_forward import FEED_FORWARDS
-from addnorm.layers.norms import Norm
+from addnorm.layers.norms import NoNorm, Norm
 from addnorm.layers.positions import Positions
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.models.bundles import BUNDLES
@@ -43,12 +43,14 @@ def with_norm(arrangement: Arrangement, norm: Norm) -> Arrangement:
     changes: dict[str, Any] = {}
     for name in type(arrangement).model_fields:
         value = getattr(arrangement, name)
-        if isinstance(value, Norm) and name == "norm":
+        if isinstance(value, Norm) and not isinstance(value, NoNorm):
             changes[name] = norm
         elif isinstance(value, Arrangement):
             changes[name] = with_norm(value, norm)
     if not changes:
-        raise SpecError(f"norm={norm.kind} was asked for, but design {arrangement.kind} has no norm to replace; drop one")
+        raise SpecError(
+            f"norm={norm.kind} was asked for, but {arrangement.kind} has no norm to replace; drop one of them"
+        )
     return arrangement.replace(changes)
 
 
@@ -187,5 +189,3 @@ def _with_norm_everywhere(spec: ModelSpec, changes: dict[str, Any], norm: Norm) 
         if value is not None:
             changed[field] = with_norm(value, norm)
     return changed
-
-

@@ -1,4 +1,4 @@
-"""Bundles: whole models by name. Design, sub-layers, norm, positions, embedding, head and birth, as their papers have them.
+"""Bundles: whole models by name. Design, sub-layers, norm, positions, embedding, head and birth, as in their papers.
 
 Sizes are the papers' smallest and meant to be overridden: `build("gpt2", depth=2, width=64, heads=4)`.
 """
@@ -88,7 +88,7 @@ BUNDLES: dict[str, ModelSpec] = {
         init=Normal(std=0.02),
     ),
     # Sukhbaatar et al. 2019: attention over context and persistent memory, no feed-forward. Characters.
-    # NOTE[DIFF] relative buckets on the logits, where the paper learns relative position vectors under an adaptive span.
+    # NOTE[DIFF] relative buckets on the logits, where the paper has relative position vectors and an adaptive span.
     "all_attention": DecoderSpec(
         vocab=256,
         depth=18,

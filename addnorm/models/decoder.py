@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,9 @@ from addnorm.layers.cache import NO_CACHE, Cache
 from addnorm.layers.context import Context
 from addnorm.layers.embeddings import Head, TiedHead
 from addnorm.layers.masks import Causal, PrefixCausal, Visibility
+from addnorm.layers.positions import Learned
 from addnorm.models.encoder import ends
+from addnorm.models.generate import Generated, Greedy, Search, begin, evaluating, repeat
 from addnorm.models.inputs import check_mask, check_tokens, positions_of
 from addnorm.models.model import Model, TextSpec, refuse_mixing_positions
 from addnorm.models.sight import Sight
@@ -90,6 +92,33 @@ class Decoder(Model):
             )
         return prefix
 
+    def generate(
+        self,
+        prompts: Tensor | Sequence[Sequence[int] | Tensor],
+        padding: Tensor | None = None,
+        *,
+        max_new: int = 64,
+        search: Search | None = None,
+        eos: int | None = None,
+        pad: int = 0,
+    ) -> Generated:
+        """Continue prompts: a list of token lists of any lengths, or (B, T) with a padding mask (True = real)."""
+        search = search or Greedy()
+        start = begin(prompts, padding, max_new, eos, pad, self.embedding.weight.device)
+        lengths = start.real.sum(dim=1)
+        if bool((lengths == 0).any()):
+            raise ValueError("generate: wanted a token in every prompt, came an empty one; begin with a BOS token")
+        check_length(self.spec, int(lengths.max()) + max_new - 1)
+        start = repeat(start, search.beams)
+        prefix = start.real.sum(dim=1) if isinstance(self.spec.visibility, PrefixCausal) else None
+        cache = Cache(len(start.tokens), start.tokens.shape[1] + max_new, start.tokens.device)
+
+        def read(tokens: Tensor, real: Tensor, cache: Cache) -> Tensor:
+            return self(tokens, real, prefix=prefix, cache=cache)
+
+        with evaluating(self):
+            return search.run(read, start, cache)
+
     @property
     def base(self) -> Base:
         return self.spec.init
@@ -97,6 +126,14 @@ class Decoder(Model):
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         yield from ends(self.stack.plan, self.embedding, self.sight, self.head)
         yield from self.stack.sites()
+
+
+def check_length(spec: TextSpec, wanted: int) -> None:
+    if isinstance(spec.positions, Learned) and wanted > spec.max_length:
+        raise ValueError(
+            f"generate: prompt and answer need {wanted} positions, but this model has learned {spec.max_length}; "
+            "lower max_new or shorten the prompt"
+        )
 
 
 def read_on(tokens: Tensor, real: Tensor | None, cache: Cache | None) -> Tensor:

@@ -60,7 +60,9 @@ class Encoder(Model):
         yield from self.stack.sites()
 
 
-def ends(plan: Plan, embedding: nn.Module, sight: nn.Module, head: object) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
+def ends(
+    plan: Plan, embedding: nn.Module, sight: nn.Module, head: object
+) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
     """What surrounds a stack of tokens."""
     yield plan.design, end_site(plan, "embedding"), embedding
     yield plan.design, end_site(plan, "embedding"), sight

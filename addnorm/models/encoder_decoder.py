@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+import torch
 from pydantic import Field, Strict
 from torch import Tensor, nn
 
@@ -15,8 +16,9 @@ from addnorm.layers.cache import NO_CACHE, Cache
 from addnorm.layers.context import Context
 from addnorm.layers.embeddings import Head, TiedHead
 from addnorm.layers.masks import Causal, FullyVisible, memory_mask
-from addnorm.models.decoder import read_on
+from addnorm.models.decoder import check_length, read_on
 from addnorm.models.encoder import ends
+from addnorm.models.generate import Generated, Greedy, Search, begin, evaluating, repeat
 from addnorm.models.inputs import check_mask, check_tokens, positions_of
 from addnorm.models.model import Model, TextSpec, end_site, refuse_mixing_positions
 from addnorm.models.sight import Sight
@@ -56,7 +58,7 @@ class EncoderDecoderSpec(TextSpec, kind="encoder_decoder"):
         if self.source_vocab is None and gains["encoder"] != gains["decoder"]:
             raise SpecError(
                 f"encoder_decoder: one embedding table for both sides, but the encoder's design wants it born times "
-                f"{gains['encoder']:.4g} and the decoder's times {gains['decoder']:.4g}; make depths and designs agree, "
+                f"{gains['encoder']:.4g} and the decoder's times {gains['decoder']:.4g}; make depths and designs agree "
                 "or give the source a table of its own with source_vocab"
             )
 
@@ -128,6 +130,32 @@ class EncoderDecoder(Model):
         context = Context(positions, masks, memory, seen, NO_CACHE if cache is None else cache)
         x = self.decoder(self.embedding(target, positions), context)
         return self.head(x, self.embedding)
+
+    def generate(
+        self,
+        source: Tensor,
+        source_padding: Tensor | None = None,
+        *,
+        bos: int,
+        max_new: int = 64,
+        search: Search | None = None,
+        eos: int | None = None,
+        pad: int = 0,
+    ) -> Generated:
+        """Write a target for each source (B, S), going on from the token `bos`, which is not part of the answer."""
+        search = search or Greedy()
+        check_length(self.spec, max_new)
+        with evaluating(self):
+            memory = self.encode(source, source_padding).repeat_interleave(search.beams, dim=0)
+            seen = None if source_padding is None else source_padding.repeat_interleave(search.beams, dim=0)
+            begins = torch.full((len(source), 1), bos, device=memory.device)
+            start = repeat(begin(begins, None, max_new, eos, pad, memory.device), search.beams)
+            cache = Cache(len(start.tokens), 1 + max_new, memory.device)
+
+            def read(tokens: Tensor, real: Tensor, cache: Cache) -> Tensor:
+                return self.decode(tokens, memory, seen, real, cache=cache)
+
+            return search.run(read, start, cache)
 
     @property
     def base(self) -> Base:

@@ -17,7 +17,9 @@ def check_tokens(tokens: Tensor, vocab: int, name: str = "tokens") -> Tensor:
     if tokens.dtype not in INTEGERS:
         raise TypeError(f"{name}: wanted integers, came {tokens.dtype}; convert with .long()")
     if tokens.shape[1] == 0:
-        raise ValueError(f"{name}: wanted at least one token a row, came an empty sequence of shape {tuple(tokens.shape)}")
+        raise ValueError(
+            f"{name}: wanted at least one token a row, came an empty sequence of shape {tuple(tokens.shape)}"
+        )
     # Reading the values would stall a GPU and break a compiled graph; on the CPU it is free.
     if not torch.compiler.is_compiling() and tokens.device.type == "cpu" and tokens.numel():
         low, high = int(tokens.min()), int(tokens.max())
@@ -53,8 +55,8 @@ def check_columns(
     for columns, count, name in ((numeric, wanted, "numeric"), (categories, len(cardinalities), "categories")):
         if (columns is None) != (count == 0):
             raise ValueError(
-                f"{name}: wanted {count} columns, came {'none' if columns is None else tuple(columns.shape)}; leave out "
-                "what the model does not have"
+                f"{name}: wanted {count} columns, came {'none' if columns is None else tuple(columns.shape)}; leave "
+                "out what the model does not have"
             )
         if columns is not None and (columns.ndim != 2 or columns.shape[1] != count):
             raise ValueError(f"{name}: wanted shape (rows, {count}), came {tuple(columns.shape)}")

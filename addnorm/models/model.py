@@ -14,7 +14,7 @@ from addnorm.arrangements.base import Kind, Side, Site
 from addnorm.init import Base, XavierUniform, initialise
 from addnorm.layers.attention import Attention
 from addnorm.layers.dropout import Dropout
-from addnorm.layers.embeddings import Embedding, Head, TokenEmbedding
+from addnorm.layers.embeddings import Embedding, Head, NoHead, TokenEmbedding
 from addnorm.layers.feed_forward import FeedForward
 from addnorm.layers.layouts import Layout, OneByOne
 from addnorm.layers.masks import Visibility
@@ -65,7 +65,7 @@ class TextSpec(ModelSpec):
     layout: Layout = OneByOne()
     positions: Positions = Sinusoidal()
     embedding: Embedding = TokenEmbedding()
-    head: Head
+    head: Head = NoHead()
     init: Base = XavierUniform()
     dropout: Dropout = Dropout()
 
@@ -84,8 +84,8 @@ def refuse_mixing_positions(spec: Spec, visibility: Visibility, where: str) -> N
     for norm in spec.walk():
         if isinstance(norm, Norm) and not norm.position_wise and visibility.causal:
             raise SpecError(
-                f"{where} is causal, but {norm.kind} averages over positions: a token would see the tokens after it, and "
-                "cached decoding could not equal the full forward; use layer_norm, rms_norm or scale_norm"
+                f"{where} is causal, but {norm.kind} averages over positions: a token would see the tokens after it, "
+                "and cached decoding could not equal the full forward; use layer_norm, rms_norm or scale_norm"
             )
 
 

@@ -1,12 +1,13 @@
-"""TabTransformer: a Transformer over the categorical columns, a perceptron over all (Huang et al. 2020, arXiv:2012.06678).
+"""TabTransformer: a Transformer over the categorical columns, a perceptron over all.
 
-    token_j = [c_j ; E_j[x_j]]                                    c_j marks the column
-    y = MLP([stack(tokens) flattened ; norm(numeric)])            hidden widths 4 l and 2 l, l its input width
+token_j = [c_j ; E_j[x_j]]                                    c_j marks the column
+y = MLP([stack(tokens) flattened ; norm(numeric)])            hidden widths 4 l and 2 l, l its input width
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated
 
 import torch
@@ -34,7 +35,10 @@ from addnorm.spec import Count, SpecError
 
 
 class TabTransformerSpec(ModelSpec, kind="tab_transformer"):
-    """NOTE[DIFF] the paper does not name its activations: GELU in the stack, ReLU in the perceptron here."""
+    """Huang et al. 2020, arXiv:2012.06678.
+
+    NOTE[DIFF] the paper does not name its activations: GELU in the stack, ReLU in the perceptron here.
+    """
 
     numeric: Annotated[int, Strict(), Field(ge=0)] = 0
     categories: tuple[Count, ...] = (2,)
@@ -83,7 +87,7 @@ class TabTransformer(Model):
         self.numeric_norm = LayerNorm().build(spec.numeric) if spec.numeric else None
         fan_in = spec.width * len(spec.categories) + spec.numeric
         widths = [fan_in, *(ratio * fan_in for ratio in spec.mlp_ratios)]
-        self.hidden = nn.ModuleList(Linear(a, b, "up") for a, b in zip(widths, widths[1:], strict=False))
+        self.hidden = nn.ModuleList(Linear(a, b, "up") for a, b in pairwise(widths))
         self.head = Linear(widths[-1], spec.outputs, "head")
         self.born(seed)
 

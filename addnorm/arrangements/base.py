@@ -109,8 +109,8 @@ class Arrangement(Spec, family="arrangement"):
     """
 
     basis_free: ClassVar[bool] = True
-    """No privileged basis: rotating every reader and writer of the stream by one orthogonal matrix changes nothing, with
-    RMS norms of unit gain. Designs that act on single features, as a gate or a relu does, say False."""
+    """No privileged basis: rotating every reader and writer of the stream by one orthogonal matrix changes nothing,
+    with RMS norms of unit gain. Designs that act on single features, as a gate or a relu does, say False."""
 
     @abstractmethod
     def connect(self, site: Site) -> Connection: ...

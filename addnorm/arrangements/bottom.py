@@ -50,9 +50,9 @@ class B2T(Arrangement, kind="b2t"):
     def connect(self, site: Site) -> Connection:
         reaches_top = site.last_slot and site.slots > 1
         return BottomToTop(
-            after=self.norm.build(site.width),
-            remember=newest if site.first_slot else oldest,
             skip=both if reaches_top else top,
+            after=self.norm.build(site.width),
+            pass_on=begin_block if site.last_slot else same_block,
         )
 
     def close(self, site: Site) -> Callable[[Any], Tensor]:
@@ -63,34 +63,36 @@ class B2T(Arrangement, kind="b2t"):
         return site.depth**-self.depth_power if inside else 1.0
 
 
-def newest(stream: Pair) -> Tensor:
-    """A block begins: its bottom is what the block before it left."""
-    return stream[0]
-
-
-def oldest(stream: Pair) -> Tensor:
-    """Inside a block: the bottom stays."""
-    return stream[1]
-
-
 def both(stream: Pair) -> Tensor:
     return stream[0] + stream[1]
 
 
+def begin_block(x: Tensor, bottom: Tensor) -> Pair:
+    """A block ends: what it leaves is the next one's bottom, and the old bottom is free."""
+    return x, x
+
+
+def same_block(x: Tensor, bottom: Tensor) -> Pair:
+    return x, bottom
+
+
 class BottomToTop(Connection):
-    """h = x;  (x, bottom) <- (after(skip(x, bottom) + F(h)), bottom)"""
+    """(x, bottom) <- (after(skip(x, bottom) + F(x)), bottom)"""
 
     def __init__(
-        self, after: Callable[[Tensor], Tensor], remember: Callable[[Pair], Tensor], skip: Callable[[Pair], Tensor]
+        self,
+        skip: Callable[[Pair], Tensor],
+        after: Callable[[Tensor], Tensor],
+        pass_on: Callable[[Tensor, Tensor], Pair],
     ) -> None:
         super().__init__()
-        self.after, self.remember, self.skip = after, remember, skip
+        self.skip, self.after, self.pass_on = skip, after, pass_on
 
     def read(self, stream: Pair) -> tuple[Tensor, Pair]:
-        return stream[0], (stream[0], self.remember(stream))
+        return stream[0], stream
 
     def write(self, stream: Pair, y: Tensor) -> Pair:
-        return self.after(self.skip(stream) + y), stream[1]
+        return self.pass_on(self.after(self.skip(stream) + y), stream[1])
 
     def view(self, stream: Pair) -> Tensor:
         return stream[0]
@@ -122,7 +124,7 @@ class TwoResidual(Arrangement, kind="two_residual"):
             skip = nothing
         else:
             skip = both if site.last_slot else top
-        return BottomToTop(after=torch.relu, remember=newest if site.first_slot else oldest, skip=skip)
+        return BottomToTop(skip, after=torch.relu, pass_on=begin_block if site.last_slot else same_block)
 
     def close(self, site: Site) -> Callable[[Any], Tensor]:
         return top

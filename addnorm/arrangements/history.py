@@ -22,7 +22,7 @@ class DLCL(Arrangement, kind="dlcl"):
 
     Formula   x_{l+1} = sum_{k<=l} W[l,k] norm_k(y_k);  y_{l+1} = PreLN-layer(x_{l+1});  out = norm(x_{depth+1})
     Cures     the loss of early layers' features in deep encoders; eases gradients to 30 layers
-    Costs     keeps every layer's output: memory grows with depth squared; L^2 / 2 numbers and a norm per layer
+    Costs     every layer's output stays alive; work and weights of the combinations grow with depth squared
     Warm-up   kept
     Paper     Wang et al. 2019, arXiv:1906.01787
     NOTE[DIFF] W's row l is born 1/(l+1), without softmax, one number per pair: the official code's defaults.

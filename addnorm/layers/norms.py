@@ -97,7 +97,11 @@ class InstanceNorm(Norm, kind="instance_norm"):
 # -- the modules -----------------------------------------------------------------------------------------
 
 
-class LayerNormModule(Part):
+class NormModule(Part):
+    """Abstract: by this a picture or a probe knows a norm when it meets one."""
+
+
+class LayerNormModule(NormModule):
     def __init__(self, width: int, eps: float, bias: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
@@ -116,7 +120,7 @@ class LayerNormModule(Part):
         return f"{len(self.weight)}, eps={self.eps}"
 
 
-class RMSNormModule(Part):
+class RMSNormModule(NormModule):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
@@ -132,7 +136,7 @@ class RMSNormModule(Part):
         return f"{len(self.weight)}, eps={self.eps}"
 
 
-class ScaleNormModule(Part):
+class ScaleNormModule(NormModule):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.full((1,), width**0.5))
@@ -149,7 +153,7 @@ class ScaleNormModule(Part):
         return f"{self.width}, eps={self.eps}"
 
 
-class BatchNormModule(Part):
+class BatchNormModule(NormModule):
     running_mean: Tensor
     running_var: Tensor
 
@@ -175,7 +179,7 @@ class BatchNormModule(Part):
         yield self.running_var, 1.0
 
 
-class InstanceNormModule(Part):
+class InstanceNormModule(NormModule):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))

@@ -1,0 +1,5 @@
+"""python -m addnorm"""
+
+from addnorm.cli import main
+
+main()

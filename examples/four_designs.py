@@ -1,0 +1,192 @@
+"""Four designs, one deep model, no warm-up: build, show, train each for about a minute, compare.
+
+    python examples/four_designs.py                      # post_ln, pre_ln, admin and rezero, 24 layers
+    python examples/four_designs.py b2t deep_norm --depth 48
+
+The text is Python's own standard library, as bytes; every 10th file is held out. All designs start from the same
+sub-layer weights (up to their gains), read the same batches in the same order, and take the same number of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sysconfig
+import time
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from torch.nn import functional as F
+
+import addnorm
+from addnorm.arrangements.card import card
+from addnorm.atlas import text, wiring
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass
+class Outcome:
+    losses: list[float] = field(default_factory=list)
+    held_out: float = math.nan
+    parameters: int = 0
+    seconds: float = 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("designs", nargs="*", default=["post_ln", "pre_ln", "admin", "rezero"], help="names of designs")
+    parser.add_argument("--depth", type=int, default=24)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+
+    console = Console()
+    training, held_out = standard_library()
+    constant = unigram_entropy(training, held_out)
+    console.print(
+        f"Standard library source: {len(training):,} bytes to learn from, {len(held_out):,} held out. "
+        f"Always guessing by frequency: {constant:.2f} nats a byte; zlib: {zlib_nats(training, held_out):.2f}.\n",
+        highlight=False,
+    )
+    for name in asked.designs:
+        show(console, name, asked.depth, asked.width)
+
+    outcomes = {}
+    with Progress(
+        TextColumn("{task.description:<18}"),
+        BarColumn(),
+        TextColumn("{task.completed:>4.0f}/{task.total:.0f} steps  loss {task.fields[loss]:.3f}"),
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
+        tasks = {name: progress.add_task(name, total=asked.steps, loss=math.nan) for name in asked.designs}
+        for name, task in tasks.items():
+            outcomes[name] = train(
+                name, asked, training, held_out, lambda loss, t=task: progress.update(t, advance=1, loss=loss)
+            )
+    report(console, outcomes, constant, asked)
+
+
+def standard_library() -> tuple[torch.Tensor, torch.Tensor]:
+    """(training, held out) bytes: every 10th file is held out."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    files = sorted(path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts))
+    parts: tuple[list[bytes], list[bytes]] = ([], [])
+    for number, path in enumerate(files):
+        parts[number % 10 == 0].append(path.read_bytes())
+    training, held_out = (torch.frombuffer(bytearray(b"".join(part)), dtype=torch.uint8) for part in parts)
+    return training, held_out
+
+
+def unigram_entropy(training: torch.Tensor, held_out: torch.Tensor) -> float:
+    """The loss of the best predictor that does not look: what a model must beat to have learned anything."""
+    chances = (torch.bincount(training.int(), minlength=256).double() + 1) / (len(training) + 256)
+    return float(-chances.log()[held_out.long()].mean())
+
+
+def zlib_nats(training: torch.Tensor, held_out: torch.Tensor) -> float:
+    """Of held-out text given training text in zlib's window."""
+    context = bytes(training[-32_000:].tolist())
+    text_ = bytes(held_out.tolist())
+    bits = 8.0 * (len(zlib.compress(context + text_, 9)) - len(zlib.compress(context, 9)))
+    return bits * math.log(2.0) / len(text_)
+
+
+def show(console: Console, name: str, depth: int, width: int) -> None:
+    design = addnorm.make_spec(name).arrangement
+    console.print(f"[bold]{name}[/]  {card(design).formula}", highlight=False)
+    console.print(text.draw(wiring.trace(design, "decoder", depth, width, heads=4)), highlight=False, markup=False)
+
+
+def batches(text_: torch.Tensor, steps: int, batch: int, length: int, seed: int) -> torch.Tensor:
+    """(steps, batch, length + 1): a function of the seed alone, so that every design reads the same."""
+    generator = torch.Generator().manual_seed(seed)
+    starts = torch.randint(0, len(text_) - length - 1, (steps, batch, 1), generator=generator)
+    return text_[starts + torch.arange(length + 1)].long()
+
+
+def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+
+
+def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out: torch.Tensor, tell) -> Outcome:
+    began = time.perf_counter()
+    model = addnorm.build(
+        name, mode="decoder", vocab=256, width=asked.width, heads=4, depth=asked.depth, seed=asked.seed
+    )
+    rows = batches(training, asked.steps, asked.batch, asked.length, asked.seed)
+    addnorm.calibrate(model, rows[0, :, :-1])  # Admin's; the others need nothing
+    optimizer = torch.optim.Adam(model.parameters(), lr=asked.rate)
+    outcome = Outcome(parameters=model.parameter_count())
+    for row in rows:
+        loss = loss_of(model, row)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        outcome.losses.append(loss.item())
+        tell(loss.item())
+    model.eval()
+    with torch.no_grad():
+        fixed = batches(held_out, 8, asked.batch, asked.length, seed=1)
+        outcome.held_out = sum(loss_of(model, row).item() for row in fixed) / len(fixed)
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
+def curve(losses: list[float], low: float, high: float, columns: int = 24) -> str:
+    """The loss over time in one line of text."""
+    size = max(1, len(losses) // columns)
+    means = [sum(losses[i : i + size]) / size for i in range(0, size * (len(losses) // size), size)]
+    scaled = [(min(max(mean, low), high) - low) / (high - low or 1.0) if math.isfinite(mean) else 1.0 for mean in means]
+    return "".join(BARS[min(int(value * len(BARS)), len(BARS) - 1)] for value in scaled)
+
+
+def report(console: Console, outcomes: dict[str, Outcome], constant: float, asked: argparse.Namespace) -> None:
+    low = min(min(outcome.losses) for outcome in outcomes.values())
+    table = Table(
+        title=f"{asked.depth} layers, width {asked.width}, {asked.steps} Adam steps at {asked.rate:g}, no warm-up"
+    )
+    for title in ("design", "held-out loss (nats a byte)", "bits a byte", "loss over time", "parameters", "seconds"):
+        table.add_column(title, justify="left" if title in ("design", "loss over time") else "right")
+    ranked = sorted(
+        outcomes, key=lambda name: outcomes[name].held_out if math.isfinite(outcomes[name].held_out) else 1e9
+    )
+    for name in ranked:
+        outcome = outcomes[name]
+        table.add_row(
+            name,
+            f"{outcome.held_out:.3f}",
+            f"{outcome.held_out / math.log(2.0):.3f}",
+            curve(outcome.losses, low, constant * 1.2),
+            f"{outcome.parameters:,}",
+            f"{outcome.seconds:.0f}",
+        )
+    console.print()
+    console.print(table)
+    best = ranked[0]
+    stalled = [name for name in ranked if not outcomes[name].held_out < 0.95 * constant]
+    console.print(
+        f"\nAfter {asked.steps} steps {best} is ahead, at {outcomes[best].held_out:.3f} nats a byte.", highlight=False
+    )
+    if stalled:
+        needs = ", ".join(f"{name}: {card(addnorm.make_spec(name).arrangement).warm_up}" for name in stalled)
+        console.print(
+            f"Stalled, no better than guessing by frequency ({constant:.2f}): {' and '.join(stalled)}. There was no "
+            f"warm-up; what their papers say of it: {needs}.",
+            highlight=False,
+        )
+    console.print("One seed and one rate: an illustration, not a comparison of designs.", style="dim")
+
+
+if __name__ == "__main__":
+    main()

@@ -105,7 +105,7 @@ class TwoResidual(Arrangement, kind="two_residual"):
     Cures     nothing that is known: a variant of He's block, with one skip inside the other, for study
     Costs     the stream is never negative; no norm bounds it
     Warm-up   needed
-    Paper     none: after He et al. 2015, arXiv:1512.03385
+    Paper     He et al. 2015, arXiv:1512.03385, of whose block it is a variant
     NOTE[DIFF] a third sub-layer in the middle is h <- relu(F(h) + h); a block of one sub-layer is x <- relu(F(x) + x).
     """
 

@@ -63,8 +63,7 @@ def section(name: str) -> str:
         f"- Paper: {about.paper}",
         "",
     ]
-    for caption, wiring in encoder.pictures:
-        lines += [f"{caption.capitalize()} of an encoder:", "", "```text", text.draw(wiring), "```", ""]
+    lines += ["```text", text.draw(encoder.wiring), "```", ""]
     lines += ["| | encoder | encoder-decoder |", "|---|---|---|", *facts(encoder, both), ""]
     lines += [f"- `NOTE[DIFF]` {note}" for note in about.notes]
     return "\n".join(lines) + "\n"

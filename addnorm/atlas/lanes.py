@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from addnorm.atlas.wiring import Node, Wiring
+from addnorm.atlas.graph import Node, Span, Wiring
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Course:
 
 
 def course_of(nodes: tuple[Node, ...]) -> Course:
-    """The trunk is the way from input to output past the fewest sub-layers, and then from the stream's first tensor, past
-    the fewest transformations of one value alone; among equals, the one where most happens.
+    """The trunk is the way to the output past the fewest sub-layers; among equals the one from the stream's first
+    tensor, then the one past the fewest transformations of a single value, then the one where most happens.
 
-    The first half makes the skip the trunk, the second a block's own stream rather than what it remembers.
+    The first makes the skip the trunk, the last a block's own stream rather than what it remembers.
     """
     course, by_key = Course(), {node.key: node for node in nodes}
     costs: dict[int, tuple[int, int, int, int]] = {}
@@ -121,22 +121,21 @@ class Arranging:
         self.rows: list[Row] = []
         layer: int | None = None
         for node in self.order:
-            if node.layer != layer or node.kind == "output":
+            if node.layer != layer:
                 self.announce(layer, node)
                 layer = node.layer
             self.put(node)
 
     def announce(self, before: int | None, node: Node) -> None:
         """Only where several blocks are drawn: else there is nothing to tell apart."""
-        spans, last = self.wiring.spans, self.wiring.depth - 1
-        if len(spans) == 1 or before == node.layer:
+        spans, depth = self.wiring.spans, self.wiring.depth
+        if len(spans) == 1:
             return
         for span in spans:
             if node.layer == span.first:
-                self.note(f"block {span.first}" if span.first == span.last else f"blocks {span.first} to {span.last}")
-        if node.layer is None and before is not None and spans[-1].last < last:
-            first = spans[-1].last + 1
-            self.note(f"block {last} likewise" if first == last else f"blocks {first} to {last} likewise", gap=True)
+                self.note(span.words())
+        if node.layer is None and before is not None and spans[-1].last < depth - 1:
+            self.note(f"{Span(spans[-1].last + 1, depth - 1).words()} likewise", gap=True)
 
     def note(self, text: str, gap: bool = False) -> None:
         lanes = self.lanes()

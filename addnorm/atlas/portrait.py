@@ -8,7 +8,8 @@ from addnorm.arrangements import CATALOGUE, Arrangement
 from addnorm.arrangements.base import Side
 from addnorm.arrangements.card import Card, card
 from addnorm.atlas.cost import Cost, baseline, cost
-from addnorm.atlas.wiring import Wiring, trace
+from addnorm.atlas.graph import Wiring
+from addnorm.atlas.wiring import trace
 from addnorm.layers.part import ROLES
 from addnorm.models.build import MODES, Mode
 from addnorm.models.stack import Plan
@@ -35,7 +36,7 @@ class Portrait:
     pre_ln: Cost
     numbers: dict[Side, dict[str, float]]
     gains: dict[Side, dict[str, float]]
-    pictures: tuple[tuple[str, Wiring], ...]
+    wiring: Wiring  # of the decoder, where there are two stacks
 
     def rows(self) -> list[tuple[str, str]]:
         """Constants and costs as text."""
@@ -67,7 +68,7 @@ def portrait(name: str, design: Arrangement, mode: Mode, depth: int, width: int,
         baseline(mode, depth, width, heads),
         {side: design.numbers(plan.site("feed_forward", 0, len(plan.contents) - 1)) for side, plan in plans.items()},
         {side: gains(design, plan) for side, plan in plans.items()},
-        tuple(pictures(design, mode, depth, width, heads)),
+        trace(design, mode, depth, width, heads),
     )
 
 
@@ -76,19 +77,6 @@ def gains(design: Arrangement, plan: Plan) -> dict[str, float]:
     inside = plan.site("feed_forward", 0, len(plan.contents) - 1)
     table = {role: design.gain(plan.site("embedding", 0) if role == "embedding" else inside, role) for role in ROLES}
     return {role: gain for role, gain in table.items() if gain != 1.0}
-
-
-def pictures(design: Arrangement, mode: Mode, depth: int, width: int, heads: int) -> list[tuple[str, Wiring]]:
-    """The first block and, where the last one is wired otherwise, that one too."""
-    first = trace(design, mode, depth, width, heads, layer=0)
-    last = trace(design, mode, depth, width, heads, layer=depth - 1)
-    if depth == 1 or shape(first) == shape(last):
-        return [("every block", first)]
-    return [("the first block", first), (f"block {depth}, the last", last)]
-
-
-def shape(wiring: Wiring) -> tuple[str, ...]:
-    return tuple(node.label for node in wiring.nodes)
 
 
 def overview(mode: Mode, depth: int, width: int, heads: int) -> list[Row]:

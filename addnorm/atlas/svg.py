@@ -14,8 +14,8 @@ import textwrap
 from dataclasses import dataclass
 from html import escape
 
+from addnorm.atlas.graph import Node, Span, Wiring
 from addnorm.atlas.lanes import Lane, Layout, Link, Row, arrange
-from addnorm.atlas.wiring import Node, Span, Wiring
 
 LETTER = 7.3  # a generous mean width: fonts differ from screen to screen
 SMALL_LETTER = 6.6
@@ -155,7 +155,7 @@ class Picture:
                 self.over.append(self.written("place", self.right + 10, self.y(middle) + 4, row.note))
             return
         reach = half_height(row.node)
-        for lane in row.above:
+        for lane in sorted(row.above, key=lambda lane: lane.thick):  # where two meet, the thick one is seen
             self.arrive(row, lane, start, end, middle, reach)
         for lane in row.below:
             if lane.column == row.column:
@@ -312,9 +312,8 @@ def colour(node: Node) -> str:
 
 
 def counted(span: Span, wiring: Wiring) -> str:
-    if len(wiring.spans) == 1:
-        return f"× {span.last - span.first + 1}"
-    return f"block {span.first}" if span.first == span.last else f"blocks {span.first}–{span.last}"
+    whole = span == Span(0, wiring.depth - 1)
+    return f"× {wiring.depth}" if whole else span.words()
 
 
 def head(x: float, y: float, right: int, down: int, thick: bool) -> str:

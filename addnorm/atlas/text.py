@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from addnorm.atlas.graph import NodeKind, Wiring
 from addnorm.atlas.lanes import Layout, Row, arrange
-from addnorm.atlas.wiring import NodeKind, Wiring
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 

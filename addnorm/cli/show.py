@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,9 @@ from addnorm.cli.console import console, speaks_unicode
 from addnorm.models.build import MODES, Mode
 from addnorm.models.bundles import BUNDLES
 from addnorm.spec import SpecError, nearest
+
+WIDE = 140
+"""Columns from which formulas fit into the table."""
 
 
 def run(
@@ -45,19 +49,30 @@ def run(
 
 
 def show_all(mode: Mode, depth: int, width: int, heads: int) -> None:
-    table = Table(box=box.SIMPLE_HEAD, show_lines=False, pad_edge=False)
-    for title in ("design", "formula", "warm-up", "parameters", "final norm", "paper"):
-        table.add_column(title, justify="right" if title == "parameters" else "left", overflow="fold")
+    lines: list[tuple[str, Text]] = []
+    # A formula wants a line of its own unless the terminal is wide.
+    wide = console.width >= WIDE
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+    for title in ("design", *(["formula"] if wide else []), "warm-up", "parameters", "final norm", "paper"):
+        table.add_column(title, justify="right" if title == "parameters" else "left", no_wrap=title != "formula")
     for row in overview(mode, depth, width, heads):
-        table.add_row(
-            Text(row.name, style="bold"),
-            Text(row.card.formula),
+        formula = Text(row.card.formula, style="cyan")
+        facts = (
             Text(row.card.warm_up),
             Text(f"{row.extra_parameters:+,}" if row.extra_parameters else "="),
             Text("yes" if row.cost.final_norm else "no"),
-            Text(row.card.paper),
+            Text(re.split(r"(?<=\b(?:19|20)\d\d)\b", row.card.paper)[0]),  # authors and year; the rest when asked
         )
+        table.add_row(Text(row.name, style="bold"), *([formula] if wide else []), *facts)
+        if not wide:
+            lines.append((row.name, formula))
     console.print(table)
+    if lines:
+        formulas = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for name, formula in lines:
+            formulas.add_row(Text(name, style="bold"), formula)
+        console.print(formulas)
+        console.print()
     console.print(
         f"Parameters: more or fewer than pre_ln, {mode}, depth {depth}, width {width}. Warm-up: needed = fails without "
         "it; kept = its paper used one and claims nothing; not needed = its paper trains without.\n"
@@ -82,10 +97,8 @@ def show_one(seen: Portrait, svg_file: Path | None) -> None:
     ):
         facts.add_row(Text(label, style="dim"), Text(value))
     console.print(facts)
-    for caption, wiring in seen.pictures:
-        console.print()
-        console.print(Text(caption, style="dim"))
-        console.print(Text(text.draw(wiring, ascii_only=not speaks_unicode())), soft_wrap=True)
+    console.print()
+    console.print(Text(text.draw(seen.wiring, ascii_only=not speaks_unicode())), soft_wrap=True)
     console.print()
     numbers = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for label, value in seen.rows():
@@ -95,8 +108,7 @@ def show_one(seen: Portrait, svg_file: Path | None) -> None:
     for note in about.notes:
         console.print(Text(f"NOTE[DIFF] {note}", style="yellow"))
     if svg_file is not None:
-        caption, wiring = seen.pictures[-1]
-        write_text(svg_file, svg.draw(wiring, f"{about.title} ({caption})", about.formula))
+        write_text(svg_file, svg.draw(seen.wiring, about.title, about.formula))
         console.print(f"wrote {svg_file}", markup=False, highlight=False)
 
 

@@ -74,18 +74,23 @@ class Spec(BaseModel):
         if kind:
             taken = cls.registry.get(kind)
             # The same class defined again (a reloaded notebook cell) may replace itself; another one may not.
-            if taken is not None and taken.__qualname__ != cls.__qualname__:
+            if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise SpecError(
                     f"{cls.__qualname__}: the {cls.family} kind {kind!r} is taken by {taken.__module__}."
                     f"{taken.__qualname__}; choose another kind"
                 )
             cls.registry[kind] = cls
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:
             raise SpecError(_sentence(type(self), error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise SpecError(
+            f"{self.kind} is frozen: {name} cannot be set; use .replace({{{name!r}: ...}}) for a changed copy"
+        )
 
     # -- fields typed by a family ------------------------------------------------------------------
 
@@ -111,6 +116,9 @@ class Spec(BaseModel):
             kind = data.pop("kind", cls.kind)
             if not isinstance(kind, str) or not kind:
                 raise SpecError(f"wanted a {cls.family} as a mapping with 'kind', came {dict(value)!r}; add 'kind'")
+            strange = [key for key in data if not isinstance(key, str)]
+            if strange:
+                raise SpecError(f"{kind}: wanted options by name, came the keys {strange!r}")
             return cls.named(kind)(**data)
         raise SpecError(f"wanted a {cls.family}, came {value!r}; give a kind, a mapping with 'kind', or an object")
 
@@ -118,8 +126,10 @@ class Spec(BaseModel):
     def named(cls, kind: str) -> type[Self]:
         """The member of this family with that kind."""
         found = cls.registry.get(kind)
-        if found is None or not issubclass(found, cls):
+        if found is None:
             raise SpecError(f"unknown {cls.family} {kind!r}: {nearest(kind, cls.registry)}")
+        if not issubclass(found, cls):
+            raise SpecError(f"wanted the {cls.family} {cls.kind!r}, came {kind!r}, which is another")
         return found
 
     @model_validator(mode="before")
@@ -152,7 +162,7 @@ class Spec(BaseModel):
     @classmethod
     def from_json(cls, text: str) -> Self:
         try:
-            return cls.parse(json.loads(text))
+            return cls.parse(json.loads(text, object_pairs_hook=_no_key_twice))
         except json.JSONDecodeError as error:
             raise SpecError(f"wanted JSON, came text that is not: {error}") from None
 
@@ -165,7 +175,8 @@ class Spec(BaseModel):
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that are equal exactly when the Specs are."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        data = {"family": self.family, "spec": _unsigned_zeros(self.to_dict())}
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def replace(self, changes: Mapping[str, Any]) -> Self:
@@ -194,6 +205,24 @@ class Spec(BaseModel):
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, Spec):
                     yield from item.walk()
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        raise SpecError(f"JSON: the same key twice in one mapping: {', '.join(map(repr, twice))}")
+    return data
+
+
+def _unsigned_zeros(data: Any) -> Any:
+    """-0.0 equals 0.0, so it must not be written differently."""
+    if isinstance(data, dict):
+        return {key: _unsigned_zeros(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_unsigned_zeros(value) for value in data]
+    return data + 0.0 if isinstance(data, float) else data
 
 
 def _sentence(cls: type[Spec], error: ValidationError) -> str:
@@ -255,8 +284,16 @@ def load_yaml(text: str) -> Any:
     Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
     try:
         return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
+    except SpecError:
+        raise
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError) as error:  # the last two from odd tags
         raise SpecError(f"wanted YAML, came text that is not: {error}") from None
+
+
+def _represent_string(dumper: Any, text: str) -> Any:
+    """Characters that YAML reads as line breaks are written as escapes."""
+    style = '"' if set(text) & set("\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def dump_yaml(data: Any) -> str:
@@ -267,4 +304,5 @@ def dump_yaml(data: Any) -> str:
 
     for tag, (pattern, first) in _YAML_WORDS.items():
         Dumper.add_implicit_resolver(tag, re.compile(pattern), first)
+    Dumper.add_representer(str, _represent_string)
     return yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 from torch import Tensor
 
@@ -100,6 +100,9 @@ class Connection(Part):
         """
         return carry
 
+    def settle(self) -> None:
+        """Called when that forward is over, for what must not change while it runs."""
+
 
 class Arrangement(Spec, family="arrangement"):
     """The recipe of one design, for every site of every model shape.
@@ -107,10 +110,6 @@ class Arrangement(Spec, family="arrangement"):
     Docstring of a design: a title, the lines `Formula`, `Cures`, `Costs`, `Warm-up`, `Paper`, and a `NOTE[DIFF]` for
     each place where the code departs from the paper. `addnorm show` and docs/designs.md are made from it.
     """
-
-    basis_free: ClassVar[bool] = True
-    """No privileged basis: rotating every reader and writer of the stream by one orthogonal matrix changes nothing,
-    with RMS norms of unit gain. Designs that act on single features, as a gate or a relu does, say False."""
 
     @abstractmethod
     def connect(self, site: Site) -> Connection: ...
@@ -127,6 +126,10 @@ class Arrangement(Spec, family="arrangement"):
         """Times the base initialisation of that weight; 0.0: born zero."""
         return 1.0
 
+    def suits(self, base: Spec) -> str:
+        """Why weights of this design must not be drawn from that base initialisation; empty where they may."""
+        return ""
+
     def constrain(self, site: Site, role: Role) -> Callable[[Tensor], None] | None:
         """Done to that weight in place, at birth and after every optimizer step."""
         return None
@@ -138,6 +141,12 @@ class Arrangement(Spec, family="arrangement"):
     def form(self) -> str:
         """The stream's form in words; designs of one form can follow each other in one stack."""
         return "x"
+
+    @property
+    def basis_free(self) -> bool:
+        """No privileged basis: rotating every reader and writer of the stream by one orthogonal matrix changes nothing,
+        with RMS norms of unit gain. Designs that act on single features, as a gate or a relu does, say False."""
+        return True
 
     def numbers(self, site: Site) -> dict[str, float]:
         """What this design computes for a site beside its gains, for people to see."""

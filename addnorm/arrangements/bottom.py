@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -109,7 +109,9 @@ class TwoResidual(Arrangement, kind="two_residual"):
     NOTE[DIFF] a third sub-layer in the middle is h <- relu(F(h) + h); a block of one sub-layer is x <- relu(F(x) + x).
     """
 
-    basis_free: ClassVar[bool] = False
+    @property
+    def basis_free(self) -> bool:
+        return False
 
     def form(self) -> str:
         return "(x, bottom)"

@@ -11,7 +11,7 @@ from torch import Tensor
 from addnorm.arrangements.base import Arrangement, Connection, Site, Stream
 from addnorm.arrangements.local import PostLN, PreLN
 from addnorm.layers.part import Role
-from addnorm.spec import Share, SpecError
+from addnorm.spec import Share, Spec, SpecError
 
 
 class ByLayer(Arrangement, kind="by_layer"):
@@ -38,11 +38,18 @@ class ByLayer(Arrangement, kind="by_layer"):
                 f"{self.first.form()} and rest={self.rest.kind} with {self.rest.form()}; choose two that agree"
             )
 
+    def first_layers(self, depth: int) -> int:
+        return math.floor(self.share * depth + 1e-9)  # 0.29 * 100 is 28.999...
+
     def of(self, site: Site) -> Arrangement:
-        return self.first if site.layer < math.floor(self.share * site.depth) else self.rest
+        return self.first if site.layer < self.first_layers(site.depth) else self.rest
 
     def form(self) -> str:
         return self.first.form()
+
+    @property
+    def basis_free(self) -> bool:
+        return self.first.basis_free and self.rest.basis_free
 
     def open(self, site: Site) -> Callable[[Tensor], Stream]:
         return self.of(site).open(site)
@@ -62,8 +69,11 @@ class ByLayer(Arrangement, kind="by_layer"):
     def rate(self, site: Site, role: Role) -> float:
         return self.of(site).rate(site, role)
 
+    def suits(self, base: Spec) -> str:
+        return self.first.suits(base) or self.rest.suits(base)
+
     def numbers(self, site: Site) -> dict[str, float]:
-        return {"first layers": math.floor(self.share * site.depth), **self.of(site).numbers(site)}
+        return {"first layers": self.first_layers(site.depth), **self.of(site).numbers(site)}
 
 
 class Rescaled(Arrangement, kind="rescaled"):
@@ -80,6 +90,10 @@ class Rescaled(Arrangement, kind="rescaled"):
 
     def form(self) -> str:
         return self.inner.form()
+
+    @property
+    def basis_free(self) -> bool:
+        return self.inner.basis_free
 
     def open(self, site: Site) -> Callable[[Tensor], Stream]:
         return self.inner.open(site)
@@ -99,6 +113,9 @@ class Rescaled(Arrangement, kind="rescaled"):
 
     def rate(self, site: Site, role: Role) -> float:
         return self.inner.rate(site, role)
+
+    def suits(self, base: Spec) -> str:
+        return self.inner.suits(base)
 
     def numbers(self, site: Site) -> dict[str, float]:
         return {"output, down": self.gain(site, "output"), **self.inner.numbers(site)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,10 +25,13 @@ class Gated(Arrangement, kind="gated"):
     NOTE[DIFF] the branch is Pre-LN's; the paper has fully connected layers without norms.
     """
 
-    basis_free: ClassVar[bool] = False
     norm: Norm = LayerNorm()
     bias: Float = -2.0
     """Where b is born: -2 lets through sigmoid(-2) = 12 % of the branch, so that the stack starts near the identity."""
+
+    @property
+    def basis_free(self) -> bool:
+        return False
 
     def connect(self, site: Site) -> Connection:
         return Highway(self.norm.build(site.width), site.width, self.bias)

@@ -90,13 +90,25 @@ class Hyper(Connection):
         return stream.sum(dim=-2)
 
 
+class LaneByLane(Part):
+    """A norm that averages over positions looks for them before the features: (B, T, n, D) -> (B, n, T, D) and back."""
+
+    def __init__(self, norm: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, lanes: Tensor) -> Tensor:
+        return self.norm(lanes.transpose(1, 2)).transpose(1, 2)
+
+
 class Mixing(Part):
     """H -> A_m (B, T, n), A_r (B, T, n, n), B (B, T, n); at birth the k-th lane is read, and all lanes are written."""
 
     def __init__(self, design: HyperConnections, site: Site) -> None:
         super().__init__()
         n, width = design.lanes, site.width
-        self.norm = design.norm.build(width)
+        norm = design.norm.build(width)
+        self.norm = norm if design.norm.position_wise else LaneByLane(norm)
         self.take, self.keep, self.give = (nn.Parameter(torch.empty(shape)) for shape in ((n,), (n, n), (n,)))
         self.take_by_input = nn.Parameter(torch.zeros(1, width))
         self.keep_by_input = nn.Parameter(torch.zeros(n, width))

@@ -11,6 +11,7 @@ from addnorm.arrangements.base import Arrangement, Connection, Site
 from addnorm.arrangements.local import Local, Scale
 from addnorm.layers.fixup import Shift
 from addnorm.layers.part import Role
+from addnorm.spec import Spec
 
 
 class ReZero(Arrangement, kind="rezero"):
@@ -48,6 +49,11 @@ class TFixup(Arrangement, kind="t_fixup"):
         crossed = site.side == "decoder" and site.other_depth > 0
         return (9 * site.depth) ** -0.25 if crossed else 0.67 * site.depth**-0.25
 
+    def suits(self, base: Spec) -> str:
+        # The official code multiplies fairseq's values by sqrt(2) to be back at plain Xavier.
+        trap = base.kind == "fairseq"
+        return "its factors are for plain Xavier, and fairseq's values are smaller by sqrt(2)" if trap else ""
+
     def connect(self, site: Site) -> Connection:
         return Local()
 
@@ -64,6 +70,7 @@ class Fixup(Arrangement, kind="fixup"):
     Warm-up   kept
     Paper     Zhang, Dauphin & Ma 2019, arXiv:1901.09321
     NOTE[DIFF] B counts the branches of both stacks that are there: 2 or 3 per layer.
+    NOTE[DIFF] a gated feed-forward's gate is born as small as its up: the paper has no gate.
     NOTE[DIFF] the closing scale stands on both sides; the official code has it in the encoder alone.
     """
 

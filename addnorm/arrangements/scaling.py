@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -64,6 +64,9 @@ class DeepNorm(Arrangement, kind="deep_norm"):
 class Profile(Spec, family="profile"):
     """How Admin's omega is born: from one batch, or from the number of sub-layers."""
 
+    at_once: ClassVar[bool] = True
+    """Whether an omega is used in the very forward that profiles it, so that later sites see its effect."""
+
     def birth(self, sublayers: int) -> float:
         """Before any batch is seen."""
         return 1.0
@@ -88,7 +91,12 @@ class Recursion(Profile, kind="recursion"):
 
 
 class LiteralSum(Profile, kind="literal_sum"):
-    """The paper's formula to the letter: omega_i = sqrt(sum_{j<i} Var f_j), omega_1 = 1. It forgets the embedding."""
+    """The paper to the letter: omega_i = sqrt(sum_{j<i} Var f_j), omega_1 = 1, all variances seen with omega = 1.
+
+    It forgets the embedding.
+    """
+
+    at_once: ClassVar[bool] = False
 
     def observe(self, carry: float, first: bool, x: Tensor, y: Tensor) -> tuple[float | None, float]:
         return math.sqrt(carry), variance(y) + (0.0 if first else carry)
@@ -143,6 +151,7 @@ class AdminConnection(Connection):
         self.skip = Scale(site.width, design.profile.birth(site.depth * site.slots))
         self.after: Place = design.norm.build(site.width)
         self.profile, self.first = design.profile, site.index == 0
+        self.pending: float | None = None  # an omega that waits for the calibrating forward to end
 
     def read(self, stream: Tensor) -> tuple[Tensor, Tensor]:
         return stream, stream
@@ -153,5 +162,11 @@ class AdminConnection(Connection):
     def calibrate(self, carry: float, x: Tensor, y: Tensor) -> float:
         omega, carry = self.profile.observe(carry, self.first, x, y)
         if omega is not None:
-            self.skip.weight.data.fill_(omega)
+            self.pending = omega
+            self.skip.weight.data.fill_(omega if self.profile.at_once else 1.0)
         return carry
+
+    def settle(self) -> None:
+        if self.pending is not None:
+            self.skip.weight.data.fill_(self.pending)
+            self.pending = None

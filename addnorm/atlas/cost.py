@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ class Cost:
     final_norm: bool
 
 
+@cache
 def cost(design: Arrangement, mode: Mode = "encoder", depth: int = 6, width: int = 512, heads: int = 8) -> Cost:
     with torch.device("meta"):
         model: Any = MODES[mode](arrangement=design, depth=depth, width=width, heads=heads).build()

@@ -54,12 +54,12 @@ class Base(Spec, family="init"):
 
 
 def normal(size: torch.Size, std: float, generator: torch.Generator) -> Tensor:
-    return torch.empty(size, device="cpu").normal_(0.0, std, generator=generator)
+    return torch.empty(size, dtype=torch.float32, device="cpu").normal_(0.0, std, generator=generator)
 
 
 def uniform(size: torch.Size, std: float, generator: torch.Generator) -> Tensor:
     bound = math.sqrt(3.0) * std
-    return torch.empty(size, device="cpu").uniform_(-bound, bound, generator=generator)
+    return torch.empty(size, dtype=torch.float32, device="cpu").uniform_(-bound, bound, generator=generator)
 
 
 SHAPES = {"normal": normal, "uniform": uniform}
@@ -84,7 +84,7 @@ class XavierNormal(Base, kind="xavier_normal"):
 class Fairseq(Base, kind="fairseq"):
     """fairseq's Transformer: Xavier uniform, with query, key and value smaller by sqrt(2).
 
-    T-Fixup wants plain Xavier: it undoes that factor.
+    T-Fixup, whose factors are for plain Xavier, refuses it.
     """
 
     shape: ClassVar[Shape] = "uniform"

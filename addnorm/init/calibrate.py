@@ -11,21 +11,22 @@ from torch import Tensor, distributed, nn
 from addnorm.arrangements.base import Connection, Side, Stream, Sublayer
 from addnorm.init.initialise import Sited
 from addnorm.layers.context import Context
+from addnorm.layers.part import in_mode
 
 
 @torch.no_grad()
-def calibrate(model: Sited, *batch: Tensor, seed: int = 0) -> int:
+def calibrate(model: Sited, *batch: Tensor | None, seed: int = 0) -> int:
     """Run `model(*batch)` once in training mode and let every connection see its x and y in order.
 
     Returns how many connections changed a parameter. Harmless for designs that need nothing: call it always. Leaves the
     random state and the training mode as they were. On several ranks, rank 0's batch and one seed serve all, and the
     outcome is checked to be equal.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"calibrate: wanted a model, came {type(model).__name__}")
+    if not isinstance(model, nn.Module) or not hasattr(model, "sites"):
+        raise TypeError(f"calibrate: wanted a model of addnorm, which knows its sites, came {type(model).__name__}")
     if not batch:
         raise ValueError("calibrate: wanted a batch to look at, came none; call calibrate(model, tokens)")
-    batch = tuple(_from_rank_zero(tensor) for tensor in batch)
+    batch = tuple(None if tensor is None else _from_rank_zero(tensor) for tensor in batch)
     connections = {
         id(module): (site.side, module)
         for _, site, top in model.sites()
@@ -50,16 +51,15 @@ def calibrate(model: Sited, *batch: Tensor, seed: int = 0) -> int:
 
         return hook
 
-    training = model.training
     handles = [connection.register_forward_pre_hook(watch(side)) for side, connection in connections.values()]
-    devices = sorted({tensor.device.index for tensor in batch if tensor.is_cuda})
+    devices = sorted({tensor.device.index for tensor in batch if tensor is not None and tensor.is_cuda})
     try:
-        with torch.random.fork_rng(devices=devices):
+        with torch.random.fork_rng(devices=devices), in_mode(model, training=True):
             torch.manual_seed(seed)
-            model.train()
             model(*batch)
+        for _, connection in connections.values():
+            connection.settle()
     finally:
-        model.train(training)
         for handle in handles:
             handle.remove()
     after = {key: _fingerprint(connection) for key, (_, connection) in connections.items()}
@@ -74,9 +74,12 @@ def _fingerprint(connection: Connection) -> tuple[float, ...]:
 def _from_rank_zero(tensor: Tensor) -> Tensor:
     if not (distributed.is_available() and distributed.is_initialized()):
         return tensor
-    tensor = tensor.clone()
-    distributed.broadcast(tensor, src=0)
-    return tensor
+    kind: list[Any] = [(tensor.shape, tensor.dtype)]
+    distributed.broadcast_object_list(kind, src=0)
+    shape, dtype = kind[0]
+    theirs = tensor.clone() if distributed.get_rank() == 0 else torch.empty(shape, dtype=dtype, device=tensor.device)
+    distributed.broadcast(theirs, src=0)
+    return theirs
 
 
 def _assert_equal_on_all_ranks(mine: list[tuple[float, ...]]) -> None:

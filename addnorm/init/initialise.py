@@ -30,7 +30,7 @@ def initialise(model: Sited, base: Base, seed: int = 0) -> None:
     designs at one seed start from identical sub-layer weights, up to their gains.
     """
     names = {parameter.untyped_storage().data_ptr(): name for name, parameter in model.named_parameters()}
-    written: dict[str, int] = dict.fromkeys(names.values(), 0)
+    written: dict[str, dict[tuple[int, ...], int]] = {name: {} for name in names.values()}
     drawn: dict[tuple[str, Role], float] = {}
     for design, site, part in parts(model):
         for role, tensor in part.weights():
@@ -44,19 +44,26 @@ def initialise(model: Sited, base: Base, seed: int = 0) -> None:
             if gain == 0.0:
                 tensor.zero_()
             else:
-                tensor.copy_(base.draw(site, role, tensor.shape, _generator(seed, name, role)) * gain)
+                tensor.copy_(base.draw(site, role, tensor.shape, _generator(seed, name, role, tensor)) * gain)
             _constrain(design, site, role, tensor)
-            written[name] += tensor.numel()
+            written[name][region(tensor)] = tensor.numel()
         for tensor, value in part.constants():
             tensor.copy_(value) if isinstance(value, Tensor) else tensor.fill_(value)
-            written[names.get(tensor.untyped_storage().data_ptr(), "")] = tensor.numel()
+            owner = names.get(tensor.untyped_storage().data_ptr())  # None: a buffer, such as a running mean
+            if owner is not None:
+                written[owner][region(tensor)] = tensor.numel()
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    missed = [name for name, size in sizes.items() if written[name] < size]
+    missed = [name for name, size in sizes.items() if sum(written[name].values()) < size]
     if missed:
         raise ValueError(
             f"no rule gives birth to {', '.join(missed)}; yield them from weights() or constants() of the Part that "
             "owns them, and yield the Part from the model's sites()"
         )
+
+
+def region(tensor: Tensor) -> tuple[int, ...]:
+    """Which part of its storage a view is."""
+    return tensor.storage_offset(), *tensor.shape, *tensor.stride()
 
 
 @torch.no_grad()
@@ -81,6 +88,8 @@ def _constrain(design: Arrangement, site: Site, role: Role, tensor: Tensor) -> N
         rule(tensor)
 
 
-def _generator(seed: int, name: str, role: Role) -> torch.Generator:
-    digest = hashlib.sha256(f"{seed}/{name}/{role}".encode()).digest()
+def _generator(seed: int, name: str, role: Role, tensor: Tensor) -> torch.Generator:
+    # Two views of one role in one parameter, stacked experts say, must not be born as copies.
+    where = f"/{tensor.storage_offset()}" if tensor.storage_offset() else ""
+    digest = hashlib.sha256(f"{seed}/{name}/{role}{where}".encode()).digest()
     return torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "big") >> 1)

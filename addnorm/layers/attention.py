@@ -108,6 +108,9 @@ class Attention(SublayerSpec, kind="attention"):
     def build(self, seat: Seat) -> Part:
         return SelfAttentionModule(self, seat)
 
+    def check_cross(self, seat: Seat) -> None:
+        self.heads_of(seat)
+
     def build_cross(self, seat: Seat) -> Part:
         return CrossAttentionModule(self, seat)
 
@@ -126,7 +129,7 @@ class AttentionModule(Part):
         self.query_norm = spec.query_key_norm.build(heads * d if whole else d)
         self.key_norm = spec.query_key_norm.build(kv_heads * d if whole else d)
         self.persistent = Persistent(kv_heads, spec.persistent, d) if spec.persistent else None
-        self.spec, self.layer, self.head_width, self.norm_whole = spec, seat.layer, d, whole
+        self.spec, self.head_width, self.norm_whole = spec, d, whole
         self.weight_dropout, self.dropout = seat.dropout.attention, nn.Dropout(seat.dropout.branch)
 
     def split(self, x: Tensor) -> Tensor:
@@ -161,7 +164,7 @@ class SelfAttentionModule(AttentionModule):
     def forward(self, h: Tensor, context: Context) -> Tensor:
         q = self.rotate(self.queries(h), context.positions)
         k = self.rotate(self.keys(h), context.positions)
-        k, v = context.cache.extend(self.layer, k, self.values(h))
+        k, v = context.cache.extend(self, k, self.values(h))
         return self.attend(q, k, v, context.masks[self.spec.window])
 
     def idle(self) -> Iterator[Tensor]:
@@ -179,7 +182,7 @@ class CrossAttentionModule(AttentionModule):
     def forward(self, h: Tensor, context: Context) -> Tensor:
         memory = context.memory
         assert memory is not None, "cross-attention without memory"
-        k, v = context.cache.memory(self.layer, lambda: (self.keys(memory), self.values(memory)))
+        k, v = context.cache.memory(self, lambda: (self.keys(memory), self.values(memory)))
         return self.attend(self.queries(h), k, v, context.memory_mask)
 
     def idle(self) -> Iterator[Tensor]:
@@ -204,7 +207,8 @@ class Persistent(Part):
         keys = (self.key * d**0.5).expand(batch, -1, -1, -1).to(k.dtype)
         values = (self.value * slots**0.5).transpose(1, 2).expand(batch, -1, -1, -1).to(v.dtype)
         if mask.bias is not None:
-            mask = mask._replace(bias=F.pad(mask.bias, (slots, 0), value=0.0))
+            shut = mask.bias if mask.empty is None else mask.bias.masked_fill(mask.empty, float("-inf"))
+            mask = mask._replace(bias=F.pad(shut, (slots, 0), value=0.0))
         if mask.causal:
             mask = Mask(allowed=k.new_ones(1, 1, rows, columns, dtype=torch.bool).tril())
         if mask.allowed is not None:

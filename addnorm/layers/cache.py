@@ -1,14 +1,14 @@
 """Cache: keys and values of what was read before, in buffers that never move. Seen by attention alone.
 
 cache.advance(positions, real)      the model: T new columns begin here
-k, v = cache.extend(layer, k, v)    each self-attention: write mine, give me all
-k, v = cache.memory(layer, make)    each cross-attention: made once, then kept
+k, v = cache.extend(self, k, v)     each self-attention: write mine, give me all
+k, v = cache.memory(self, make)     each cross-attention: made once, then kept
 cache.reorder(rows)                 beam search: row i goes on from row rows[i]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import torch
 from torch import Tensor
@@ -19,10 +19,10 @@ Pair = tuple[Tensor, Tensor]
 class NoCache:
     """Training: nothing was read before."""
 
-    def extend(self, layer: int, key: Tensor, value: Tensor) -> Pair:
+    def extend(self, owner: Hashable, key: Tensor, value: Tensor) -> Pair:
         return key, value
 
-    def memory(self, layer: int, make: Callable[[], Pair]) -> Pair:
+    def memory(self, owner: Hashable, make: Callable[[], Pair]) -> Pair:
         return make()
 
 
@@ -36,35 +36,36 @@ class Cache:
         self.length = 0  # one past their last column
         self.positions = torch.zeros(batch, capacity, dtype=torch.long, device=device)
         self.real = torch.zeros(batch, capacity, dtype=torch.bool, device=device)
-        self.pairs: dict[int, Pair] = {}  # by layer, (B, kv heads, capacity, d)
-        self.memories: dict[int, Pair] = {}
+        self.pairs: dict[Hashable, Pair] = {}  # by owner, (B, kv heads, capacity, d)
+        self.memories: dict[Hashable, Pair] = {}
 
     def advance(self, positions: Tensor, real: Tensor) -> None:
         """positions, real: (B, T) of the tokens about to be read."""
-        self.start, self.length = self.length, self.length + positions.shape[1]
-        if self.length > self.capacity:
+        wanted = self.length + positions.shape[1]
+        if wanted > self.capacity:
             raise ValueError(
-                f"the cache holds {self.capacity} tokens a row, wanted {self.length}; make it with a larger capacity"
+                f"the cache holds {self.capacity} tokens a row, wanted {wanted}; make it with a larger capacity"
             )
+        self.start, self.length = self.length, wanted
         self.positions[:, self.start : self.length] = positions
         self.real[:, self.start : self.length] = real
 
-    def extend(self, layer: int, key: Tensor, value: Tensor) -> Pair:
-        if layer not in self.pairs:
+    def extend(self, owner: Hashable, key: Tensor, value: Tensor) -> Pair:
+        if owner not in self.pairs:
             batch, heads, _, width = key.shape
             shape = (batch, heads, self.capacity, width)
-            self.pairs[layer] = (key.new_zeros(shape), value.new_zeros((*shape[:3], value.shape[-1])))
-        keys, values = self.pairs[layer]
+            self.pairs[owner] = (key.new_zeros(shape), value.new_zeros((*shape[:3], value.shape[-1])))
+        keys, values = self.pairs[owner]
         keys[:, :, self.start : self.length] = key
         values[:, :, self.start : self.length] = value
         return keys[:, :, : self.length], values[:, :, : self.length]
 
-    def memory(self, layer: int, make: Callable[[], Pair]) -> Pair:
-        if layer not in self.memories:
-            self.memories[layer] = make()
-        return self.memories[layer]
+    def memory(self, owner: Hashable, make: Callable[[], Pair]) -> Pair:
+        if owner not in self.memories:
+            self.memories[owner] = make()
+        return self.memories[owner]
 
     def reorder(self, rows: Tensor) -> None:
         self.positions, self.real = self.positions[rows], self.real[rows]
-        self.pairs = {layer: (k[rows], v[rows]) for layer, (k, v) in self.pairs.items()}
-        self.memories = {layer: (k[rows], v[rows]) for layer, (k, v) in self.memories.items()}
+        self.pairs = {owner: (k[rows], v[rows]) for owner, (k, v) in self.pairs.items()}
+        self.memories = {owner: (k[rows], v[rows]) for owner, (k, v) in self.memories.items()}

@@ -20,7 +20,7 @@ class Context(NamedTuple):
     masks: dict[int | None, Mask]  # by window; None is the stack's own mask
     memory: Tensor | None = None  # (B, S, D): the encoder's output
     memory_mask: Mask = Mask()
-    cache: Cache | NoCache = NO_CACHE
+    cache: Cache | NoCache = NO_CACHE  # models say it: torch 2.11 cannot compile an object that is a default
 
 
 @dataclass(frozen=True)

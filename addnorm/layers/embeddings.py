@@ -47,6 +47,8 @@ class FixNorm(Embedding, kind="fix_norm"):
 class EmbeddingModule(Part):
     """Abstract. `table` is what a tied head multiplies by."""
 
+    type_count = 0
+
     def __init__(self, vocab: int, width: int, max_length: int, positions: Positions, dropout: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab, width))
@@ -70,6 +72,7 @@ class TokenEmbeddingModule(EmbeddingModule):
         super().__init__(vocab, width, max_length, positions, dropout)
         self.scale = width**0.5 if spec.times_sqrt_width else 1.0
         self.types = nn.Parameter(torch.empty(spec.types, width)) if spec.types else None
+        self.type_count = spec.types
         self.norm = spec.norm.build(width)
 
     def table(self) -> Tensor:

@@ -55,17 +55,18 @@ class GatedFeedForward(SublayerSpec, kind="gated_feed_forward"):
         return GatedFeedForwardModule(self, seat)
 
 
-def hidden_width(spec: FeedForward | GatedFeedForward, width: int) -> int:
-    if spec.hidden is not None:
-        return spec.hidden
+def hidden_width(hidden: int | None, ratio: float, multiple: int, width: int) -> int:
+    """As asked for, or ratio times width rounded up to a multiple, and never nothing."""
+    if hidden is not None:
+        return hidden
     # The little that is taken off keeps 8/3 * 192 = 512.0000001 from becoming 513.
-    return spec.multiple * math.ceil(spec.ratio * width / spec.multiple - 1e-6)
+    return multiple * max(1, math.ceil(ratio * width / multiple - 1e-6))
 
 
 class FeedForwardModule(Part):
     def __init__(self, spec: FeedForward, seat: Seat) -> None:
         super().__init__()
-        hidden = hidden_width(spec, seat.width)
+        hidden = hidden_width(spec.hidden, spec.ratio, spec.multiple, seat.width)
         self.up = Linear(seat.width, hidden, "up", spec.bias)
         self.down = Linear(hidden, seat.width, "down", spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
@@ -79,7 +80,7 @@ class FeedForwardModule(Part):
 class GatedFeedForwardModule(Part):
     def __init__(self, spec: GatedFeedForward, seat: Seat) -> None:
         super().__init__()
-        hidden = hidden_width(spec, seat.width)
+        hidden = hidden_width(spec.hidden, spec.ratio, spec.multiple, seat.width)
         self.gate = Linear(seat.width, hidden, "gate", spec.bias)
         self.up = Linear(seat.width, hidden, "up", spec.bias)
         self.down = Linear(hidden, seat.width, "down", spec.bias)

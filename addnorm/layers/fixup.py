@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from addnorm.layers.attention import Attention
 from addnorm.layers.context import Context, Seat
+from addnorm.layers.feed_forward import hidden_width
 from addnorm.layers.part import Linear, Part
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.spec import Count, Positive
@@ -42,6 +43,9 @@ class FixupAttention(SublayerSpec, kind="fixup_attention"):
 
     def check(self, seat: Seat) -> None:
         self.attention.check(seat)
+
+    def check_cross(self, seat: Seat) -> None:
+        self.attention.check_cross(seat)
 
     def windows(self) -> set[int | None]:
         return self.attention.windows()
@@ -74,7 +78,7 @@ class FixupFeedForward(SublayerSpec, kind="fixup_feed_forward"):
 class FixupFeedForwardModule(Part):
     def __init__(self, spec: FixupFeedForward, seat: Seat) -> None:
         super().__init__()
-        hidden = spec.hidden or round(spec.ratio * seat.width)
+        hidden = hidden_width(spec.hidden, spec.ratio, 1, seat.width)
         self.before_up, self.before_relu, self.before_down = Shift(), Shift(), Shift()
         self.up = Linear(seat.width, hidden, "up", bias=False)
         self.down = Linear(hidden, seat.width, "down", bias=False)

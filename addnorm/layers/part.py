@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
@@ -34,6 +35,18 @@ class Part(nn.Module):
 def same(x: Any) -> Any:
     """An empty place in a formula. A plain function, because calling an nn.Identity costs microseconds."""
     return x
+
+
+@contextmanager
+def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Training or evaluation for a while; then every module in the mode it had, one set by hand too."""
+    modes = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 class Linear(nn.Linear, Part):

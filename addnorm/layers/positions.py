@@ -159,12 +159,19 @@ class LearnedModule(Part):
         self.weight = nn.Parameter(torch.empty(max_length, width))
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        if positions.shape[1] > len(self.weight):
-            raise ValueError(
-                f"wanted at most {len(self.weight)} tokens, one per learned position, came {positions.shape[1]}; "
-                "cut the sequence, or build with a larger max_length"
-            )
+        self.check(positions)
         return x + F.embedding(positions, self.weight)
+
+    def check(self, positions: Tensor) -> None:
+        """Padding needs no position: only values tell. On a GPU they are asked only where the shape is suspicious."""
+        suspicious = positions.shape[1] > len(self.weight)
+        if not torch.compiler.is_compiling() and positions.numel() and (suspicious or positions.device.type == "cpu"):
+            longest = int(positions.max()) + 1
+            if longest > len(self.weight):
+                raise ValueError(
+                    f"wanted at most {len(self.weight)} tokens, one per learned position, came {longest}; "
+                    "cut the sequence, or build with a larger max_length"
+                )
 
     def weights(self) -> Iterator[tuple[Role, Tensor]]:
         yield "position", self.weight

@@ -14,13 +14,18 @@ class SublayerSpec(Spec, family="sublayer"):
     def check(self, seat: Seat) -> None:
         """Raise a SpecError where this content does not fit its seat; called when a model's Spec is made."""
 
+    def check_cross(self, seat: Seat) -> None:
+        """The same for its cross-attention form."""
+        raise SpecError(f"{self.kind} has no cross-attention form; give cross-attention another content")
+
     @abstractmethod
     def build(self, seat: Seat) -> Part:
         """A module called as `module(h, context)`: (B, T, D) -> (B, T, D), dropout on the branch its last act."""
 
     def build_cross(self, seat: Seat) -> Part:
         """The same content reading keys and values from `context.memory`."""
-        raise SpecError(f"{self.kind} has no cross-attention form; give cross-attention another content")
+        self.check_cross(seat)
+        raise NotImplementedError(f"{type(self).__name__} passes check_cross, so it must have build_cross")
 
     def windows(self) -> set[int | None]:
         """The masks this content will ask its Context for; None is the stack's own."""
@@ -42,6 +47,10 @@ class Repeating(SublayerSpec, kind="repeating"):
     def check(self, seat: Seat) -> None:
         for content in self.pattern:
             content.check(seat)
+
+    def check_cross(self, seat: Seat) -> None:
+        for content in self.pattern:
+            content.check_cross(seat)
 
     def build(self, seat: Seat) -> Part:
         return self.of_layer(seat.layer).build(seat)

@@ -29,6 +29,10 @@ MODES: dict[str, type[TextSpec]] = {
 }
 
 
+ASKED_AS = {"decoder_arrangement": "decoder_design"}
+"""Fields that this door calls by another name."""
+
+
 def design(name: str | Arrangement) -> Arrangement:
     """A design by its catalogue name, or as it is."""
     if isinstance(name, Arrangement):
@@ -40,18 +44,23 @@ def design(name: str | Arrangement) -> Arrangement:
 
 def with_norm(arrangement: Arrangement, norm: Norm) -> Arrangement:
     """The same design with another norm in every place where it has one."""
+    changed = _renormed(arrangement, norm)
+    if changed is None:
+        raise SpecError(
+            f"norm={norm.kind} was asked for, but {arrangement.kind} has no norm to replace; drop one of them"
+        )
+    return changed
+
+
+def _renormed(arrangement: Arrangement, norm: Norm) -> Arrangement | None:
     changes: dict[str, Any] = {}
     for name in type(arrangement).model_fields:
         value = getattr(arrangement, name)
         if isinstance(value, Norm) and not isinstance(value, NoNorm):
             changes[name] = norm
-        elif isinstance(value, Arrangement):
-            changes[name] = with_norm(value, norm)
-    if not changes:
-        raise SpecError(
-            f"norm={norm.kind} was asked for, but {arrangement.kind} has no norm to replace; drop one of them"
-        )
-    return arrangement.replace(changes)
+        elif isinstance(value, Arrangement) and (inner := _renormed(value, norm)) is not None:
+            changes[name] = inner
+    return arrangement.replace(changes) if changes else None
 
 
 def make_spec(
@@ -101,10 +110,12 @@ def make_spec(
         changes["feed_forward"] = content.replace({"hidden": hidden})
     if norm is not None:
         changes |= _with_norm_everywhere(spec, changes, Norm.parse(norm))
-    strange = [field for field in changes if field not in type(spec).model_fields]
+    strange = [ASKED_AS.get(field, field) for field in changes if field not in type(spec).model_fields]
     if strange:
         raise SpecError(f"{', '.join(strange)}: a model of kind {spec.kind} has no such field; leave it out")
-    return spec.replace(changes)
+    made = spec.replace(changes)
+    _check_feed_forward_is_used(made, "hidden" if hidden is not None else "feed_forward" if feed_forward else None)
+    return made
 
 
 def build(
@@ -172,6 +183,15 @@ def _start(name: str | Arrangement | ModelSpec, mode: str | None) -> ModelSpec:
         raise SpecError(f"unknown design or bundle {name!r}: {nearest(name, [*CATALOGUE, *BUNDLES])}")
     assert not isinstance(name, ModelSpec)
     return MODES[mode or "decoder"](arrangement=design(name))
+
+
+def _check_feed_forward_is_used(spec: ModelSpec, asked: str | None) -> None:
+    if asked is not None and isinstance(spec, TextSpec):
+        contents = spec.layout.contents(spec.attention, None, spec.feed_forward)
+        if list(contents) == ["self_attention"]:
+            raise SpecError(
+                f"{asked} was asked for, but layout {spec.layout.kind} has no feed-forward; drop one of them"
+            )
 
 
 def _feed_forward(value: str | SublayerSpec | None) -> SublayerSpec | None:

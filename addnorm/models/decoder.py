@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from addnorm.arrangements import Arrangement
 from addnorm.arrangements.base import Side, Site
-from addnorm.init import Base
 from addnorm.layers.cache import NO_CACHE, Cache
 from addnorm.layers.context import Context
 from addnorm.layers.embeddings import Head, TiedHead
 from addnorm.layers.masks import Causal, PrefixCausal, Visibility
+from addnorm.layers.part import in_mode
 from addnorm.layers.positions import Learned
 from addnorm.models.encoder import ends
-from addnorm.models.generate import Generated, Greedy, Search, begin, evaluating, repeat
-from addnorm.models.inputs import check_mask, check_tokens, positions_of
+from addnorm.models.generate import Generated, Search, begin, check_search, repeat
+from addnorm.models.inputs import check_mask, check_tokens, check_types, positions_of
 from addnorm.models.model import Model, TextSpec, refuse_mixing_positions
 from addnorm.models.sight import Sight
 from addnorm.models.stack import Plan, Stack
@@ -73,6 +73,7 @@ class Decoder(Model):
         """
         tokens = check_tokens(tokens, self.spec.vocab)
         real = check_mask(padding, tokens)
+        types = check_types(types, tokens, self.embedding.type_count)
         prefix = self._check_prefix(prefix, tokens)
         positions = read_on(tokens, real, cache)
         masks = self.sight(positions, real, prefix, cache)
@@ -98,12 +99,12 @@ class Decoder(Model):
         padding: Tensor | None = None,
         *,
         max_new: int = 64,
-        search: Search | None = None,
+        search: Search | str | None = None,
         eos: int | None = None,
         pad: int = 0,
     ) -> Generated:
         """Continue prompts: a list of token lists of any lengths, or (B, T) with a padding mask (True = real)."""
-        search = search or Greedy()
+        search = check_search(search, self.spec, eos, pad)
         start = begin(prompts, padding, max_new, eos, pad, self.embedding.weight.device)
         lengths = start.real.sum(dim=1)
         if bool((lengths == 0).any()):
@@ -116,12 +117,8 @@ class Decoder(Model):
         def read(tokens: Tensor, real: Tensor, cache: Cache) -> Tensor:
             return self(tokens, real, prefix=prefix, cache=cache)
 
-        with evaluating(self):
+        with torch.no_grad(), in_mode(self, training=False):
             return search.run(read, start, cache)
-
-    @property
-    def base(self) -> Base:
-        return self.spec.init
 
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         yield from ends(self.stack.plan, self.embedding, self.sight, self.head)

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from addnorm.arrangements import Arrangement
 from addnorm.arrangements.base import Side, Site
-from addnorm.init import Base
+from addnorm.layers.cache import NO_CACHE
 from addnorm.layers.context import Context
 from addnorm.layers.embeddings import Head, NoHead
 from addnorm.layers.masks import FullyVisible
-from addnorm.models.inputs import check_mask, check_tokens, positions_of
+from addnorm.models.inputs import check_mask, check_tokens, check_types, positions_of
 from addnorm.models.model import Model, TextSpec, end_site
 from addnorm.models.sight import Sight
 from addnorm.models.stack import Plan, Stack
@@ -46,14 +46,11 @@ class Encoder(Model):
         """tokens (B, T); padding (B, T) bool, True = real; types (B, T) token types -> (B, T, D), or logits."""
         tokens = check_tokens(tokens, self.spec.vocab)
         real = check_mask(padding, tokens)
+        types = check_types(types, tokens, self.embedding.type_count)
         positions = positions_of(tokens, real)
-        context = Context(positions, self.sight(positions, real, None, None))
+        context = Context(positions, self.sight(positions, real, None, None), cache=NO_CACHE)
         x = self.stack(self.embedding(tokens, positions, types), context)
         return self.head(x, self.embedding)
-
-    @property
-    def base(self) -> Base:
-        return self.spec.init
 
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         yield from ends(self.stack.plan, self.embedding, self.sight, self.head)

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from addnorm.arrangements import Arrangement
 from addnorm.arrangements.base import Side, Site
-from addnorm.init import Base
 from addnorm.layers.cache import NO_CACHE, Cache
 from addnorm.layers.context import Context
 from addnorm.layers.embeddings import Head, TiedHead
 from addnorm.layers.masks import Causal, FullyVisible, memory_mask
+from addnorm.layers.part import in_mode
 from addnorm.models.decoder import check_length, read_on
 from addnorm.models.encoder import ends
-from addnorm.models.generate import Generated, Greedy, Search, begin, evaluating, repeat
-from addnorm.models.inputs import check_mask, check_tokens, positions_of
+from addnorm.models.generate import Generated, Search, begin, check_search, repeat
+from addnorm.models.inputs import check_mask, check_rows, check_tokens, positions_of
 from addnorm.models.model import Model, TextSpec, end_site, refuse_mixing_positions
 from addnorm.models.sight import Sight
 from addnorm.models.stack import Plan, Stack
@@ -46,7 +46,7 @@ class EncoderDecoderSpec(TextSpec, kind="encoder_decoder"):
         super().check_design(side, plan)
         if side == "encoder":
             return
-        for spec in (plan.design, *plan.contents.values()):
+        for spec in (plan.design, self.embedding, *plan.contents.values()):
             refuse_mixing_positions(spec, Causal(), "the decoder")
         self._check_shared_embedding()
 
@@ -96,6 +96,7 @@ class EncoderDecoder(Model):
         target_padding: Tensor | None = None,
     ) -> Tensor:
         """source (B, S), target (B, T), paddings bool, True = real -> logits (B, T, vocab). Teacher forcing."""
+        check_rows(source, target)
         memory = self.encode(source, source_padding)
         return self.decode(target, memory, source_padding, target_padding)
 
@@ -104,7 +105,7 @@ class EncoderDecoder(Model):
         source = check_tokens(source, self.spec.source_vocab or self.spec.vocab, "source")
         real = check_mask(padding, source, "source_padding")
         positions = positions_of(source, real)
-        context = Context(positions, self.encoder_sight(positions, real, None, None))
+        context = Context(positions, self.encoder_sight(positions, real, None, None), cache=NO_CACHE)
         embedding = self.embedding if self.source_embedding is None else self.source_embedding
         return self.encoder(embedding(source, positions), context)
 
@@ -120,7 +121,7 @@ class EncoderDecoder(Model):
         """(B, T) and memory (B, S, D) -> logits (B, T, vocab). With a cache, goes on where it stands."""
         target = check_tokens(target, self.spec.vocab, "target")
         real = check_mask(target_padding, target, "target_padding")
-        if memory.ndim != 3 or memory.shape[0] != target.shape[0]:
+        if memory.ndim != 3 or memory.shape[::2] != (len(target), self.spec.width):
             raise ValueError(
                 f"memory: wanted ({target.shape[0]}, source length, {self.spec.width}), came {tuple(memory.shape)}"
             )
@@ -138,14 +139,14 @@ class EncoderDecoder(Model):
         *,
         bos: int,
         max_new: int = 64,
-        search: Search | None = None,
+        search: Search | str | None = None,
         eos: int | None = None,
         pad: int = 0,
     ) -> Generated:
         """Write a target for each source (B, S), going on from the token `bos`, which is not part of the answer."""
-        search = search or Greedy()
+        search = check_search(search, self.spec, eos, pad)
         check_length(self.spec, max_new)
-        with evaluating(self):
+        with torch.no_grad(), in_mode(self, training=False):
             memory = self.encode(source, source_padding).repeat_interleave(search.beams, dim=0)
             seen = None if source_padding is None else source_padding.repeat_interleave(search.beams, dim=0)
             begins = torch.full((len(source), 1), bos, device=memory.device)
@@ -156,10 +157,6 @@ class EncoderDecoder(Model):
                 return self.decode(tokens, memory, seen, real, cache=cache)
 
             return search.run(read, start, cache)
-
-    @property
-    def base(self) -> Base:
-        return self.spec.init
 
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         encoder, decoder = self.encoder.plan, self.decoder.plan

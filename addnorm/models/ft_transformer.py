@@ -21,6 +21,7 @@ from addnorm.arrangements import Arrangement, PreLN
 from addnorm.arrangements.base import Side, Site
 from addnorm.init import Base, Kaiming
 from addnorm.layers.attention import Attention
+from addnorm.layers.cache import NO_CACHE
 from addnorm.layers.context import Context
 from addnorm.layers.dropout import Dropout
 from addnorm.layers.feed_forward import GatedFeedForward
@@ -53,6 +54,10 @@ class FTTransformerSpec(ModelSpec, kind="ft_transformer"):
     feed_forward: SublayerSpec = GatedFeedForward(activation="relu", ratio=4.0 / 3.0, bias=True)
     init: Base = Kaiming()
     dropout: Dropout = Dropout(attention=0.2, hidden=0.1)
+
+    @property
+    def base(self) -> Base:
+        return self.init
 
     def plans(self) -> dict[Side, Plan]:
         contents = {"self_attention": self.attention, "feed_forward": self.feed_forward}
@@ -87,13 +92,9 @@ class FTTransformer(Model):
         check_columns(numeric, categories, self.spec.numeric, self.spec.categories)
         x = self.embedding_dropout(self.tokenizer(numeric, categories))  # (B, 1 + n + m, D)
         positions = torch.arange(x.shape[1], device=x.device)[None]
-        context = Context(positions, self.sight(positions, None, None, None))
+        context = Context(positions, self.sight(positions, None, None, None), cache=NO_CACHE)
         features = self.stack(x, context)[:, 0]
         return features if self.head is None else self.head(F.relu(features))
-
-    @property
-    def base(self) -> Base:
-        return self.spec.init
 
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         plan = self.stack.plan

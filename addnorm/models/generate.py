@@ -7,15 +7,17 @@ prefill and decoding. Models offer it as `model.generate(...)`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Annotated, Literal, NamedTuple
 
 import torch
 from pydantic import Field, Strict
-from torch import Tensor, nn
+from torch import Tensor
 
 from addnorm.layers.cache import Cache
+from addnorm.layers.embeddings import NoHead
+from addnorm.models.model import TextSpec
 from addnorm.spec import Count, Float, Int, Positive, Spec
 
 Read = Callable[[Tensor, Tensor, Cache], Tensor]
@@ -80,7 +82,7 @@ class Sample(Search, kind="sample"):
         if self.top_k is not None:
             least = logits.topk(min(self.top_k, logits.shape[-1])).values[:, -1:]
             logits = logits.masked_fill(logits < least, float("-inf"))
-        if self.top_p is not None:
+        if self.top_p is not None and self.top_p < 1.0:
             ordered, order = logits.sort(dim=-1, descending=True)
             chances = ordered.softmax(dim=-1)
             before = chances.cumsum(dim=-1) - chances  # what the likelier ones reach without this one
@@ -94,10 +96,10 @@ def one_by_one(read: Read, start: Start, cache: Cache, choose: Callable[[Tensor]
     rows = len(tokens)
     done = torch.zeros(rows, dtype=torch.bool, device=tokens.device)
     lengths = torch.zeros(rows, dtype=torch.long, device=tokens.device)
-    scores = torch.zeros(rows, dtype=torch.float32, device=tokens.device)
+    scores = torch.zeros(rows, device=tokens.device)
     written: list[Tensor] = []
     for _ in range(start.max_new):
-        logits = read(tokens, real, cache)[:, -1].float()
+        logits = wide(read(tokens, real, cache)[:, -1])
         chosen = choose(logits)
         said = logits.log_softmax(dim=-1).gather(-1, chosen[:, None])[:, 0]
         scores = scores + said.masked_fill(done, 0.0)
@@ -113,10 +115,15 @@ def one_by_one(read: Read, start: Start, cache: Cache, choose: Callable[[Tensor]
     return Generated(torch.stack(written, dim=1), lengths, scores)
 
 
+def wide(logits: Tensor) -> Tensor:
+    """float32 at least: half precision cannot tell likely tokens apart."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
 # -- several rows per prompt -------------------------------------------------------------------------------
 
-NEVER = -1.0e9
-"""The score of what must not be chosen; finite, so that sums of it stay ordered."""
+NEVER = float("-inf")
+"""The score of what is no answer and no beginning of one."""
 
 
 class Beam(Search, kind="beam"):
@@ -147,7 +154,8 @@ class Beam(Search, kind="beam"):
         is_finished = torch.zeros(rows, width, dtype=torch.bool, device=device)
         open_rows = torch.ones(rows, dtype=torch.bool, device=device)
         for step in range(start.max_new):
-            said = read(tokens, real, cache)[:, -1].float().log_softmax(dim=-1)
+            said = wide(read(tokens, real, cache)[:, -1]).log_softmax(dim=-1)
+            running, scores = running.to(said.dtype), scores.to(said.dtype)
             vocab = said.shape[-1]
             reached = (running[..., None] + said.view(rows, width, vocab)).flatten(1)  # (rows, width * vocab)
             # Twice as many as beams: even if every beam ends here, `width` beginnings go on.
@@ -160,9 +168,8 @@ class Beam(Search, kind="beam"):
                 ends = ends | (token == start.eos)
 
             # Those that end, if they are among the `width` best, join the finished.
-            counts = ends.clone()
+            counts = ends & (best > NEVER) & open_rows[:, None]
             counts[:, width:] = False
-            counts = counts & open_rows[:, None]
             if self.early_stopping is True:
                 counts = counts & ~is_finished.all(dim=1, keepdim=True)
             final = torch.where(counts, best / (step + 1) ** self.length_penalty, NEVER)
@@ -173,7 +180,7 @@ class Beam(Search, kind="beam"):
             is_finished = torch.cat((is_finished, counts), dim=1).gather(1, order)
 
             # Those that do not, go on.
-            running, order = torch.where(ends, best + NEVER, best).topk(width, dim=1)
+            running, order = torch.where(ends, NEVER, best).topk(width, dim=1)
             alive = candidates.gather(1, order[..., None].expand(-1, -1, start.max_new))
             parent, token = parent.gather(1, order), token.gather(1, order)
             open_rows = open_rows & self._can_improve(running, scores, is_finished, step + 1, start.max_new)
@@ -213,11 +220,15 @@ def begin(
             shapes = f"{tuple(prompts.shape)} with padding {None if padding is None else tuple(padding.shape)}"
             raise ValueError(f"generate: wanted prompts (batch, length) and padding of the same shape, came {shapes}")
         kept = torch.ones_like(prompts, dtype=torch.bool) if padding is None else padding.bool()
+        if prompts.is_floating_point():
+            raise TypeError(f"generate: wanted integers as tokens, came {prompts.dtype}; convert with .long()")
         rows = [row[mask].tolist() for row, mask in zip(prompts, kept, strict=True)]
+    elif not isinstance(prompts, Sequence) or isinstance(prompts, str):
+        raise TypeError(f"generate: wanted a list of prompts, each a list of tokens, came {type(prompts).__name__}")
     elif padding is not None:
         raise ValueError("generate: padding goes with prompts as a tensor; a list of prompts needs none")
     else:
-        rows = [list(map(int, row)) for row in prompts]
+        rows = [_token_list(row) for row in prompts]
     if not rows:
         raise ValueError("generate: wanted at least one prompt, came none")
     longest = max(map(len, rows))
@@ -227,20 +238,28 @@ def begin(
     return Start(tokens.reshape(len(rows), longest), real, max_new, eos, pad)
 
 
+def check_search(search: Search | str | None, spec: TextSpec, eos: int | None, pad: int) -> Search:
+    """A search by name or as it is, for a model that can generate, with special tokens that it knows."""
+    if isinstance(spec.head, NoHead):
+        raise ValueError("generate: this model has no head, and says nothing of tokens; build it with head='tied_head'")
+    for name, token in (("eos", eos), ("pad", pad)):
+        if token is not None and not 0 <= token < spec.vocab:
+            raise ValueError(f"generate: wanted {name} from 0 to {spec.vocab - 1}, came {token}; check the tokenizer")
+    return Greedy() if search is None else Search.parse(search)
+
+
+def _token_list(row: Sequence[int] | Tensor) -> list[int]:
+    tokens = row.tolist() if isinstance(row, Tensor) else row
+    if not isinstance(tokens, Sequence) or isinstance(tokens, str):
+        raise TypeError(f"generate: wanted each prompt to be a list of tokens, came {row!r}; put it into a list")
+    strange = [token for token in tokens if not isinstance(token, Integral) or isinstance(token, bool)]
+    if strange:
+        raise TypeError(f"generate: wanted integers as tokens, came {strange[0]!r}; tokenize the text first")
+    return [int(token) for token in tokens]
+
+
 def repeat(start: Start, times: int) -> Start:
     """Each prompt `times` times, side by side."""
     return start._replace(
         tokens=start.tokens.repeat_interleave(times, dim=0), real=start.real.repeat_interleave(times, dim=0)
     )
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout and gradients off for a while."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)

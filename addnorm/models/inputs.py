@@ -11,14 +11,17 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 def check_tokens(tokens: Tensor, vocab: int, name: str = "tokens") -> Tensor:
     """(B, T) integers in [0, vocab), T > 0."""
     if not isinstance(tokens, Tensor):
-        raise TypeError(f"{name}: wanted a tensor (batch, length) of token numbers, came {type(tokens).__name__}")
+        raise TypeError(
+            f"{name}: wanted a tensor (batch, length) of token numbers, came {type(tokens).__name__}; use torch.tensor"
+        )
     if tokens.ndim != 2:
         raise ValueError(f"{name}: wanted shape (batch, length), came {tuple(tokens.shape)}; add or drop a dimension")
     if tokens.dtype not in INTEGERS:
         raise TypeError(f"{name}: wanted integers, came {tokens.dtype}; convert with .long()")
     if tokens.shape[1] == 0:
         raise ValueError(
-            f"{name}: wanted at least one token a row, came an empty sequence of shape {tuple(tokens.shape)}"
+            f"{name}: wanted at least one token a row, came an empty sequence of shape {tuple(tokens.shape)}; "
+            "begin with a BOS token"
         )
     # Reading the values would stall a GPU and break a compiled graph; on the CPU it is free.
     if not torch.compiler.is_compiling() and tokens.device.type == "cpu" and tokens.numel():
@@ -34,11 +37,31 @@ def check_mask(mask: Tensor | None, like: Tensor, name: str = "padding") -> Tens
     """(B, T) booleans, True = real."""
     if mask is None:
         return None
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name}: wanted a tensor of booleans, True = real token, came {type(mask).__name__}")
     if mask.dtype != torch.bool:
         raise TypeError(f"{name}: wanted booleans, True = real token, came {mask.dtype}; convert with .bool()")
     if mask.shape != like.shape:
-        raise ValueError(f"{name}: wanted the tokens' shape {tuple(like.shape)}, came {tuple(mask.shape)}")
+        raise ValueError(
+            f"{name}: wanted the tokens' shape {tuple(like.shape)}, came {tuple(mask.shape)}; one boolean per token"
+        )
     return mask
+
+
+def check_types(types: Tensor | None, tokens: Tensor, count: int) -> Tensor | None:
+    """(B, T) integers in [0, count), for a model that has token types; what a model without says is its embedding's."""
+    if types is None or count == 0:
+        return types
+    if types.shape != tokens.shape:
+        raise ValueError(f"types: wanted the tokens' shape {tuple(tokens.shape)}, came {tuple(types.shape)}")
+    return check_tokens(types, count, "types")
+
+
+def check_rows(source: Tensor, target: Tensor) -> None:
+    if len(source) != len(target):
+        raise ValueError(
+            f"source and target: wanted as many rows in both, came {len(source)} and {len(target)}; pair them up"
+        )
 
 
 def positions_of(tokens: Tensor, real: Tensor | None, start: Tensor | int = 0) -> Tensor:

@@ -36,14 +36,26 @@ class ModelSpec(Spec, family="model"):
     def plans(self) -> dict[Side, Plan]:
         """The stacks of this model."""
 
+    @property
+    @abstractmethod
+    def base(self) -> Base:
+        """How weights are drawn, before the designs' gains."""
+
     def designs(self) -> dict[Side, Arrangement]:
         return {side: plan.design for side, plan in self.plans().items()}
 
     def model_post_init(self, context: Any) -> None:
         """Whatever validates, builds: contents are tried on their seats here."""
         for side, plan in self.plans().items():
-            for content in plan.contents.values():
-                content.check(plan.seat(0))
+            for name, content in plan.contents.items():
+                check = content.check_cross if name == "cross_attention" else content.check
+                check(plan.seat(0))
+            reason = plan.design.suits(self.base)
+            if reason:
+                raise SpecError(
+                    f"init={self.base.kind} was asked for, but design {plan.design.kind} does not suit it: {reason}; "
+                    "use xavier_uniform or another design"
+                )
             self.check_design(side, plan)
 
     def check_design(self, side: Side, plan: Plan) -> None:
@@ -69,8 +81,12 @@ class TextSpec(ModelSpec):
     init: Base = XavierUniform()
     dropout: Dropout = Dropout()
 
+    @property
+    def base(self) -> Base:
+        return self.init
+
     def check_design(self, side: Side, plan: Plan) -> None:
-        plan.positions.bias(plan.heads, two_way=True)
+        plan.positions.bias(plan.heads, two_way=side == "encoder")
 
     def plan(self, side: Side, crossed: bool, design: Arrangement, depth: int, other_depth: int) -> Plan:
         contents = self.layout.contents(self.attention, self.attention if crossed else None, self.feed_forward)
@@ -90,7 +106,7 @@ def refuse_mixing_positions(spec: Spec, visibility: Visibility, where: str) -> N
 
 
 class Model(nn.Module):
-    """A spec made flesh. Born when made, unless made on the meta device (then: to_empty, `born_again`)."""
+    """A spec made flesh. Born when made, unless made on the meta device (then: `to_empty`, `born(seed)`)."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -100,14 +116,10 @@ class Model(nn.Module):
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         """Every part with where it sits, and the design that has a say in its birth."""
 
-    @property
-    @abstractmethod
-    def base(self) -> Base: ...
-
     def born(self, seed: int) -> Self:
         """Write every parameter anew from that seed."""
         if not any(parameter.is_meta for parameter in self.parameters()):
-            initialise(self, self.base, seed)
+            initialise(self, self.spec.base, seed)
         return self
 
     def parameter_count(self) -> int:

@@ -19,6 +19,7 @@ from addnorm.arrangements import Arrangement, PostLN
 from addnorm.arrangements.base import Side, Site
 from addnorm.init import Base, Kaiming
 from addnorm.layers.attention import Attention
+from addnorm.layers.cache import NO_CACHE
 from addnorm.layers.context import Context
 from addnorm.layers.dropout import Dropout
 from addnorm.layers.feed_forward import FeedForward
@@ -55,6 +56,10 @@ class TabTransformerSpec(ModelSpec, kind="tab_transformer"):
     feed_forward: SublayerSpec = FeedForward(activation="gelu")
     init: Base = Kaiming()
     dropout: Dropout = Dropout()
+
+    @property
+    def base(self) -> Base:
+        return self.init
 
     def plans(self) -> dict[Side, Plan]:
         contents = {"self_attention": self.attention, "feed_forward": self.feed_forward}
@@ -96,17 +101,13 @@ class TabTransformer(Model):
         check_columns(numeric, categories, self.spec.numeric, self.spec.categories)
         x = self.embedding_dropout(self.tokenizer(categories))  # (B, m, D)
         positions = torch.arange(x.shape[1], device=x.device)[None]
-        context = Context(positions, self.sight(positions, None, None, None))
+        context = Context(positions, self.sight(positions, None, None, None), cache=NO_CACHE)
         features = self.stack(x, context).flatten(1)  # (B, m, D) -> (B, m*D)
         if numeric is not None and self.numeric_norm is not None:
             features = torch.cat((features, self.numeric_norm(numeric)), dim=1)
         for layer in self.hidden:
             features = F.relu(layer(features))
         return self.head(features)
-
-    @property
-    def base(self) -> Base:
-        return self.spec.init
 
     def sites(self) -> Iterator[tuple[Arrangement, Site, nn.Module]]:
         plan = self.stack.plan

@@ -1,4 +1,4 @@
-"""Four designs, one deep model, no warm-up: build, show, train each for about a minute, compare.
+"""Four designs, one deep model: build, show, train each for about a minute, compare.
 
     python examples/four_designs.py                      # post_ln, pre_ln, admin and rezero, 24 layers
     python examples/four_designs.py b2t deep_norm --depth 48
@@ -10,6 +10,7 @@ sub-layer weights (up to their gains), read the same batches in the same order, 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sysconfig
 import time
@@ -37,17 +38,24 @@ class Outcome:
     parameters: int = 0
     seconds: float = 0.0
 
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.held_out)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("designs", nargs="*", default=["post_ln", "pre_ln", "admin", "rezero"], help="names of designs")
-    parser.add_argument("--depth", type=int, default=24)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--depth", type=int, default=24, help="layers")
+    parser.add_argument("--width", type=int, default=64, help="features of the stream")
+    parser.add_argument("--steps", type=int, default=150, help="optimizer steps for each design")
+    parser.add_argument("--batch", type=int, default=16, help="sequences a step")
+    parser.add_argument("--length", type=int, default=128, help="bytes a sequence")
+    parser.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate")
+    parser.add_argument("--warm-up", type=int, default=0, help="steps over which the rate rises from zero")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and batches")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--json", type=Path, help="also write the held-out losses to this file")
     asked = parser.parse_args()
 
     console = Console()
@@ -75,6 +83,9 @@ def main() -> None:
                 name, asked, training, held_out, lambda loss, t=task: progress.update(t, advance=1, loss=loss)
             )
     report(console, outcomes, constant, asked)
+    if asked.json:
+        losses = {name: outcome.held_out if outcome.finite else None for name, outcome in outcomes.items()}
+        asked.json.write_text(json.dumps(losses))
 
 
 def standard_library() -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,28 +133,37 @@ def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out: torch.Tensor, tell) -> Outcome:
     began = time.perf_counter()
     model = addnorm.build(
-        name, mode="decoder", vocab=256, width=asked.width, heads=4, depth=asked.depth, seed=asked.seed
+        name,
+        mode="decoder",
+        vocab=256,
+        width=asked.width,
+        heads=4,
+        depth=asked.depth,
+        seed=asked.seed,
+        device=asked.device,
     )
-    rows = batches(training, asked.steps, asked.batch, asked.length, asked.seed)
+    rows = batches(training, asked.steps, asked.batch, asked.length, asked.seed).to(asked.device)
     addnorm.calibrate(model, rows[0, :, :-1])  # Admin's; the others need nothing
     optimizer = torch.optim.Adam(model.parameters(), lr=asked.rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(1, asked.warm_up)))
     outcome = Outcome(parameters=model.parameter_count())
     for row in rows:
         loss = loss_of(model, row)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
         outcome.losses.append(loss.item())
         tell(loss.item())
     model.eval()
     with torch.no_grad():
-        fixed = batches(held_out, 8, asked.batch, asked.length, seed=1)
+        fixed = batches(held_out, 8, asked.batch, asked.length, seed=1).to(asked.device)
         outcome.held_out = sum(loss_of(model, row).item() for row in fixed) / len(fixed)
     outcome.seconds = time.perf_counter() - began
     return outcome
 
 
-def curve(losses: list[float], low: float, high: float, columns: int = 24) -> str:
+def curve(losses: list[float], low: float, high: float, columns: int = 18) -> str:
     """The loss over time in one line of text."""
     size = max(1, len(losses) // columns)
     means = [sum(losses[i : i + size]) / size for i in range(0, size * (len(losses) // size), size)]
@@ -152,15 +172,12 @@ def curve(losses: list[float], low: float, high: float, columns: int = 24) -> st
 
 
 def report(console: Console, outcomes: dict[str, Outcome], constant: float, asked: argparse.Namespace) -> None:
-    low = min(min(outcome.losses) for outcome in outcomes.values())
-    table = Table(
-        title=f"{asked.depth} layers, width {asked.width}, {asked.steps} Adam steps at {asked.rate:g}, no warm-up"
-    )
-    for title in ("design", "held-out loss (nats a byte)", "bits a byte", "loss over time", "parameters", "seconds"):
-        table.add_column(title, justify="left" if title in ("design", "loss over time") else "right")
-    ranked = sorted(
-        outcomes, key=lambda name: outcomes[name].held_out if math.isfinite(outcomes[name].held_out) else 1e9
-    )
+    low = min((loss for outcome in outcomes.values() for loss in outcome.losses if math.isfinite(loss)), default=0.0)
+    size = f"{asked.depth} layers, width {asked.width}"
+    table = Table(title=f"{size}, {asked.steps} Adam steps at {asked.rate:g}, warm-up {asked.warm_up}")
+    for title in ("design", "nats/byte", "bits/byte", "loss over time", "parameters", "seconds"):
+        table.add_column(title, justify="left" if title in ("design", "loss over time") else "right", no_wrap=True)
+    ranked = sorted(outcomes, key=lambda name: outcomes[name].held_out if outcomes[name].finite else math.inf)
     for name in ranked:
         outcome = outcomes[name]
         table.add_row(
@@ -173,18 +190,20 @@ def report(console: Console, outcomes: dict[str, Outcome], constant: float, aske
         )
     console.print()
     console.print(table)
-    best = ranked[0]
-    stalled = [name for name in ranked if not outcomes[name].held_out < 0.95 * constant]
-    console.print(
-        f"\nAfter {asked.steps} steps {best} is ahead, at {outcomes[best].held_out:.3f} nats a byte.", highlight=False
-    )
+    best = outcomes[ranked[0]]
+    diverged = [name for name in ranked if not outcomes[name].finite]
+    stalled = [name for name in ranked if outcomes[name].finite and outcomes[name].held_out >= 0.95 * constant]
+    lines = [f"Held-out loss after {asked.steps} steps; {ranked[0]} is ahead, at {best.held_out:.3f} nats a byte."]
     if stalled:
-        needs = ", ".join(f"{name}: {card(addnorm.make_spec(name).arrangement).warm_up}" for name in stalled)
-        console.print(
-            f"Stalled, no better than guessing by frequency ({constant:.2f}): {' and '.join(stalled)}. There was no "
-            f"warm-up; what their papers say of it: {needs}.",
-            highlight=False,
-        )
+        lines.append(f"Stalled, no better than guessing by frequency ({constant:.2f}): {', '.join(stalled)}.")
+    if diverged:
+        lines.append(f"Diverged: {', '.join(diverged)}.")
+    if stalled or diverged:
+        said = ", ".join(f"{name} {card(addnorm.make_spec(name).arrangement).warm_up}" for name in stalled + diverged)
+        lines.append(f"Warm-up was {asked.warm_up} steps; their papers call it: {said}.")
+    console.print()
+    for line in lines:
+        console.print(line, highlight=False)
     console.print("One seed and one rate: an illustration, not a comparison of designs.", style="dim")
 
 

@@ -33,13 +33,15 @@ class B2T(Arrangement, kind="b2t"):
     Costs     one more tensor kept through each block
     Warm-up   kept
     Paper     Takase et al. 2022, arXiv:2206.00330
-    NOTE[DIFF] the released code also births every matrix of a block times N^(-1/2): set depth_power to 0.5 for that.
+    NOTE[DIFF] every matrix of a block is born times N^(-1/2), N the stack's depth, as in the authors' released code;
+    depth_power = 0 leaves the base alone.
     NOTE[DIFF] with three sub-layers the middle one is plain Post-LN, as in the paper's decoder; a block of one
     sub-layer has no norm to pass by, and is plain Post-LN.
     """
 
     norm: Norm = LayerNorm()
-    depth_power: Float = 0.0
+    depth_power: Float = 0.5
+    """Matrices inside the blocks are born times depth^(-depth_power)."""
 
     def form(self) -> str:
         return "(x, bottom)"

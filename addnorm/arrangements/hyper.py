@@ -79,12 +79,12 @@ class Hyper(Connection):
 
     def read(self, stream: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         take, keep, give = self.mixing(stream)
-        h = (take.unsqueeze(-1) * stream).sum(dim=-2)  # (B, T, n, 1) * (B, T, n, D) -> (B, T, D)
+        h = (take.unsqueeze(-2) @ stream).squeeze(-2)  # (B, T, 1, n) @ (B, T, n, D) -> (B, T, D)
         return self.before(h), (keep.transpose(-2, -1) @ stream, give)
 
     def write(self, stream: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
         lanes, give = stream
-        return lanes + give.unsqueeze(-1) * y.unsqueeze(-2)
+        return torch.addcmul(lanes, give.unsqueeze(-1), y.unsqueeze(-2))
 
     def view(self, stream: Any) -> Tensor:
         return stream.sum(dim=-2)
@@ -118,10 +118,11 @@ class Mixing(Part):
         self.lane, self.born = site.index % n, design.scale
 
     def forward(self, lanes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        seen = self.norm(lanes)
-        take = self.take + self.scale_mix * torch.tanh(seen @ self.take_by_input.T).squeeze(-1)
-        keep = self.keep + self.scale_mix * torch.tanh(seen @ self.keep_by_input.T)
-        give = self.give + self.scale_give * torch.tanh(seen @ self.give_by_input.T).squeeze(-1)
+        by_input = torch.cat((self.take_by_input, self.keep_by_input, self.give_by_input))  # (1 + n + 1, D)
+        moved = torch.tanh(self.norm(lanes) @ by_input.T)  # (B, T, n, 1 + n + 1): one product over the wide stream
+        take = self.take + self.scale_mix * moved[..., 0]
+        keep = self.keep + self.scale_mix * moved[..., 1:-1]
+        give = self.give + self.scale_give * moved[..., -1]
         return take, keep, give
 
     def constants(self) -> Iterator[tuple[Tensor, float | Tensor]]:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from addnorm.layers.context import Context, Seat
 from addnorm.layers.masks import Mask
 from addnorm.layers.norms import NoNorm, Norm
-from addnorm.layers.part import Linear, Part, Role
+from addnorm.layers.part import Linear, Part, Role, dropout
 from addnorm.layers.positions import unmoved
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.spec import Bool, Count, Positive, Spec, SpecError
@@ -130,7 +130,7 @@ class AttentionModule(Part):
         self.key_norm = spec.query_key_norm.build(kv_heads * d if whole else d)
         self.persistent = Persistent(kv_heads, spec.persistent, d) if spec.persistent else None
         self.spec, self.head_width, self.norm_whole = spec, d, whole
-        self.weight_dropout, self.dropout = seat.dropout.attention, nn.Dropout(seat.dropout.branch)
+        self.weight_dropout, self.dropout = seat.dropout.attention, dropout(seat.dropout.branch)
 
     def split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # (B, T, H*d) -> (B, H, T, d)

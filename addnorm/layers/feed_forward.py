@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from addnorm.layers.context import Context, Seat
-from addnorm.layers.part import Linear, Part
+from addnorm.layers.part import Linear, Part, dropout
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.spec import Bool, Count, Positive
 
@@ -70,7 +70,7 @@ class FeedForwardModule(Part):
         self.up = Linear(seat.width, hidden, "up", spec.bias)
         self.down = Linear(hidden, seat.width, "down", spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
-        self.hidden_dropout, self.dropout = nn.Dropout(seat.dropout.hidden), nn.Dropout(seat.dropout.branch)
+        self.hidden_dropout, self.dropout = dropout(seat.dropout.hidden), dropout(seat.dropout.branch)
 
     def forward(self, h: Tensor, context: Context) -> Tensor:
         hidden = self.hidden_dropout(self.activation(self.up(h)))
@@ -85,7 +85,7 @@ class GatedFeedForwardModule(Part):
         self.up = Linear(seat.width, hidden, "up", spec.bias)
         self.down = Linear(hidden, seat.width, "down", spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
-        self.hidden_dropout, self.dropout = nn.Dropout(seat.dropout.hidden), nn.Dropout(seat.dropout.branch)
+        self.hidden_dropout, self.dropout = dropout(seat.dropout.hidden), dropout(seat.dropout.branch)
 
     def forward(self, h: Tensor, context: Context) -> Tensor:
         hidden = self.hidden_dropout(self.activation(self.gate(h)) * self.up(h))

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from addnorm.layers.attention import Attention
 from addnorm.layers.context import Context, Seat
 from addnorm.layers.feed_forward import hidden_width
-from addnorm.layers.part import Linear, Part
+from addnorm.layers.part import Linear, Part, dropout
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.spec import Count, Positive
 
@@ -82,7 +82,7 @@ class FixupFeedForwardModule(Part):
         self.before_up, self.before_relu, self.before_down = Shift(), Shift(), Shift()
         self.up = Linear(seat.width, hidden, "up", bias=False)
         self.down = Linear(hidden, seat.width, "down", bias=False)
-        self.hidden_dropout, self.dropout = nn.Dropout(seat.dropout.hidden), nn.Dropout(seat.dropout.branch)
+        self.hidden_dropout, self.dropout = dropout(seat.dropout.hidden), dropout(seat.dropout.branch)
 
     def forward(self, h: Tensor, context: Context) -> Tensor:
         hidden = F.relu(self.before_relu(self.up(self.before_up(h))))

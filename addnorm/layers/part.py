@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
@@ -35,6 +35,11 @@ class Part(nn.Module):
 def same(x: Any) -> Any:
     """An empty place in a formula. A plain function, because calling an nn.Identity costs microseconds."""
     return x
+
+
+def dropout(rate: float) -> Callable[[Tensor], Tensor]:
+    """Dropout, or an empty place where nothing is dropped."""
+    return nn.Dropout(rate) if rate > 0.0 else same
 
 
 @contextmanager

@@ -105,18 +105,18 @@ def test_the_fixup_bundle_has_no_bias_but_its_scalars() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_b2t_is_born_as_post_ln_unless_asked(shape: str) -> None:
-    assert_born("b2t", lambda name, role: 1.0, shape)
+def test_b2t_is_born_as_post_ln_when_asked(shape: str) -> None:
+    assert_born(B2T(depth_power=0.0), lambda name, role: 1.0, shape)
 
 
-def test_b2t_with_the_birth_of_its_repository() -> None:
+def test_b2t_has_the_birth_of_its_repository() -> None:
     """Every matrix of a layer times N^(-1/2), N the depth of its own stack; norms, biases and embeddings not."""
 
     def gain(name: str, role: str) -> float:
         depth = N if name.startswith("encoder.") else M
         return depth**-0.5 if role in (*SCALED, "query", "key") else 1.0
 
-    assert_born(B2T(depth_power=0.5), gain)
+    assert_born("b2t", gain)
 
 
 @pytest.mark.parametrize(

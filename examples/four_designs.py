@@ -45,7 +45,7 @@ class Outcome:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("designs", nargs="*", default=["post_ln", "pre_ln", "admin", "rezero"], help="names of designs")
+    parser.add_argument("designs", nargs="*", default=["post_ln", "pre_ln", "admin", "rezero"], help="names, or JSON")
     parser.add_argument("--depth", type=int, default=24, help="layers")
     parser.add_argument("--width", type=int, default=64, help="features of the stream")
     parser.add_argument("--steps", type=int, default=150, help="optimizer steps for each design")
@@ -113,8 +113,13 @@ def zlib_nats(training: torch.Tensor, held_out: torch.Tensor) -> float:
     return bits * math.log(2.0) / len(text_)
 
 
+def chosen(name: str) -> str | addnorm.Arrangement:
+    """A design by name, or as JSON: {"kind": "b2t", "depth_power": 0.0}"""
+    return addnorm.Arrangement.from_json(name) if name.startswith("{") else name
+
+
 def show(console: Console, name: str, depth: int, width: int) -> None:
-    design = addnorm.make_spec(name).arrangement
+    design = addnorm.make_spec(chosen(name)).arrangement
     console.print(f"[bold]{name}[/]  {card(design).formula}", highlight=False)
     console.print(text.draw(wiring.trace(design, "decoder", depth, width, heads=4)), highlight=False, markup=False)
 
@@ -133,7 +138,7 @@ def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out: torch.Tensor, tell) -> Outcome:
     began = time.perf_counter()
     model = addnorm.build(
-        name,
+        chosen(name),
         mode="decoder",
         vocab=256,
         width=asked.width,
@@ -199,7 +204,8 @@ def report(console: Console, outcomes: dict[str, Outcome], constant: float, aske
     if diverged:
         lines.append(f"Diverged: {', '.join(diverged)}.")
     if stalled or diverged:
-        said = ", ".join(f"{name} {card(addnorm.make_spec(name).arrangement).warm_up}" for name in stalled + diverged)
+        cards = {name: card(addnorm.make_spec(chosen(name)).arrangement) for name in stalled + diverged}
+        said = ", ".join(f"{name} {about.warm_up}" for name, about in cards.items())
         lines.append(f"Warm-up was {asked.warm_up} steps; their papers call it: {said}.")
     console.print()
     for line in lines:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from addnorm.arrangements import CATALOGUE, Arrangement, Connection, Site
+    from addnorm.atlas import draw
     from addnorm.contract import check_arrangement
     from addnorm.init import calibrate, initialise
     from addnorm.models import BUNDLES, Beam, Greedy, Model, ModelSpec, Sample, build, make_spec
@@ -34,6 +35,7 @@ _HOMES = {
     "build": "addnorm.models",
     "calibrate": "addnorm.init",
     "check_arrangement": "addnorm.contract",
+    "draw": "addnorm.atlas",
     "initialise": "addnorm.init",
     "make_spec": "addnorm.models",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "build",
     "calibrate",
     "check_arrangement",
+    "draw",
     "initialise",
     "make_spec",
 ]

@@ -181,6 +181,29 @@ def never_mixes_positions(subject: Arrangement, mode: Mode) -> None:
     want(float(moved[2]) > 0.0, "a change of row 2 did not reach row 2")
 
 
+def keeps_nothing_between_calls(subject: Arrangement, mode: Mode) -> None:
+    """Two streams that take turns at every connection come out as each would alone: nothing is stashed on a module."""
+    model = subject_model(subject, mode)
+    scramble(model)
+    stack: Any = model.decoder if isinstance(model, EncoderDecoder) else model.stack
+    generator = torch.Generator().manual_seed(17)
+    inputs = [torch.randn(1, 2, WIDTH, generator=generator, dtype=torch.float64) for _ in range(2)]
+    with torch.no_grad():
+        alone = []
+        for x in inputs:
+            stream = stack.open(x)
+            for connection in (each for block in stack.blocks for each in block.connections.values()):
+                h, stream = connection.read(stream)
+                stream = connection.write(stream, torch.tanh(h))
+            alone.append(stack.close(stream))
+        streams = [stack.open(x) for x in inputs]
+        for connection in (each for block in stack.blocks for each in block.connections.values()):
+            read = [connection.read(stream) for stream in streams]
+            streams = [connection.write(stream, torch.tanh(h)) for h, stream in read]
+        for wanted, stream in zip(alone, streams, strict=True):
+            want_close(stack.close(stream), wanted, "two streams taking turns")
+
+
 def decodes_from_a_cache_as_from_the_whole(subject: Arrangement, mode: Mode) -> None:
     """Prefill of three tokens, then one by one; one row padded on the left."""
     if mode == "encoder":
@@ -404,8 +427,9 @@ CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         gives_the_right_shape,
-        every_parameter_learns,
         never_mixes_positions,
+        keeps_nothing_between_calls,
+        every_parameter_learns,
         decodes_from_a_cache_as_from_the_whole,
         state_dict_round_trips,
         spec_round_trips,

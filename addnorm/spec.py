@@ -107,6 +107,8 @@ class Spec(BaseModel):
     @classmethod
     def parse(cls, value: Any) -> Self:
         """A member of this family from an instance, a kind, or a mapping with `kind`."""
+        if not cls.family:
+            raise SpecError(f"{cls.__name__} is no family: call this on one, such as ModelSpec or Arrangement")
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -141,6 +143,9 @@ class Spec(BaseModel):
             if kind != cls.kind:
                 raise SpecError(f"wanted kind {cls.kind!r}, came {kind!r}")
         return data
+
+    def __str__(self) -> str:
+        return repr(self)
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: Any) -> dict[str, Any]:

@@ -95,7 +95,8 @@ def race(steps: dict[str, Step], against: str, case: Case, limit: float) -> list
     rows = []
     for name in steps:
         ratio = ratio_of_medians(times, name, against)
-        reason = WHY.get(name, "unexplained: look at it with a profiler") if ratio.value > limit else ""
+        unexplained = "unexplained: look at it with a profiler" if ratio.low > 1.0 else "too few calls to tell"
+        reason = WHY.get(name, unexplained) if ratio.value > limit else ""
         rows.append(Row(name, len(times[name]), median_ms(times, name), ratio, reason))
     return rows
 

@@ -36,7 +36,10 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Site:
-    """Where one sub-layer sits: all that a paper's formula may ask about a place."""
+    """Where one sub-layer sits: all that a paper's formula may ask about a place.
+
+    The ends of a stack are places too: embedding and open at layer 0, close and head at layer `depth`, slot 0.
+    """
 
     side: Side
     kind: Kind
@@ -107,6 +110,10 @@ class Connection(Part):
 class Arrangement(Spec, family="arrangement"):
     """The recipe of one design, for every site of every model shape.
 
+    Every design   connect
+    Most           open, close (a final norm), gain
+    Few            form (a stream that is not one tensor), numbers (to be shown), basis_free, suits, constrain, rate
+
     Docstring of a design: a title, the lines `Formula`, `Cures`, `Costs`, `Warm-up`, `Paper`, and a `NOTE[DIFF]` for
     each place where the code departs from the paper. `addnorm show` and docs/designs.md are made from it.
     """
@@ -131,11 +138,11 @@ class Arrangement(Spec, family="arrangement"):
         return ""
 
     def constrain(self, site: Site, role: Role) -> Callable[[Tensor], None] | None:
-        """Done to that weight in place, at birth and after every optimizer step."""
+        """Done to that weight in place, at birth, and after every optimizer step by `addnorm.init.constrain(model)`."""
         return None
 
     def rate(self, site: Site, role: Role) -> float:
-        """Times the learning rate of that weight."""
+        """Times the learning rate of that weight, for whoever makes the optimizer's groups."""
         return 1.0
 
     def form(self) -> str:

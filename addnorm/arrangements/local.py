@@ -10,7 +10,9 @@
 | res_post  |        |             | norm              |       | norm  |                             |
 | sandwich  | norm   |             | norm              |       | norm  |                             |
 | no_norm   |        |             |                   |       |       |                             |
+| no_skip   |        | (none)      |                   | norm  |       |                             |
 | scaled    | norm   | constant    |                   |       | norm  |                             |
+| scaled_post |      | constant    |                   | norm  |       |                             |
 | deep_norm |        | constant    |                   | norm  |       | value, output, up, down     |
 | admin     |        | vector      |                   | norm  |       |                             |
 | rezero    |        |             | scalar, born 0    |       |       |                             |

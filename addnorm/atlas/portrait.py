@@ -73,9 +73,14 @@ def portrait(name: str, design: Arrangement, mode: Mode, depth: int, width: int,
 
 
 def gains(design: Arrangement, plan: Plan) -> dict[str, float]:
-    """By role, those that are not one."""
+    """By role, those that are not one; each asked where its weights sit."""
     inside = plan.site("feed_forward", 0, len(plan.contents) - 1)
-    table = {role: design.gain(plan.site("embedding", 0) if role == "embedding" else inside, role) for role in ROLES}
+    ends = {
+        "embedding": plan.site("embedding", 0),
+        "position": plan.site("embedding", 0),
+        "head": plan.site("head", plan.depth),
+    }
+    table = {role: design.gain(ends.get(role, inside), role) for role in ROLES}
     return {role: gain for role, gain in table.items() if gain != 1.0}
 
 

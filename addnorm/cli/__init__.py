@@ -31,8 +31,8 @@ def make_app(asked: list[str]) -> typer.Typer:
     examples = "\n\n".join(f"    {verb.example}" for verb in VERBS.values())
     app = typer.Typer(
         name="addnorm",
-        help="Build, train and diagnose Transformers, with the residual + normalization arrangement as a first-class "
-        "choice.",
+        help="Transformers with the residual + normalization arrangement as a first-class choice: name a design, see "
+        "it, build it right in every model shape.",
         epilog=f"Examples:\n\n{examples}",
         no_args_is_help=True,
         add_completion=False,

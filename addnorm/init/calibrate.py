@@ -24,6 +24,12 @@ def calibrate(model: Sited, *batch: Tensor | None, seed: int = 0) -> int:
     """
     if not isinstance(model, nn.Module) or not hasattr(model, "sites"):
         raise TypeError(f"calibrate: wanted a model of addnorm, which knows its sites, came {type(model).__name__}")
+    strange = [type(tensor).__name__ for tensor in batch if tensor is not None and not isinstance(tensor, Tensor)]
+    if strange:
+        raise TypeError(
+            f"calibrate: wanted tensors, as the model is called with, came {strange[0]}; calibrate(model, tokens), "
+            "or calibrate(model, source, target) for an encoder-decoder"
+        )
     if not batch:
         raise ValueError("calibrate: wanted a batch to look at, came none; call calibrate(model, tokens)")
     batch = tuple(None if tensor is None else _from_rank_zero(tensor) for tensor in batch)

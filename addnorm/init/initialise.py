@@ -29,6 +29,8 @@ def initialise(model: Sited, base: Base, seed: int = 0) -> None:
     Drawn on the CPU in float32 and cast: one seed gives one set of weights on every device and in every dtype, and two
     designs at one seed start from identical sub-layer weights, up to their gains.
     """
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise TypeError(f"seed: wanted an integer, came {seed!r}")
     names = {parameter.untyped_storage().data_ptr(): name for name, parameter in model.named_parameters()}
     written: dict[str, dict[tuple[int, ...], int]] = {name: {} for name in names.values()}
     drawn: dict[tuple[str, Role], float] = {}

@@ -22,7 +22,7 @@ class Block(nn.Module):
         self, sites: Mapping[str, Site], sublayers: Mapping[str, Part], connections: Mapping[str, Connection]
     ) -> None:
         super().__init__()
-        self.sites = dict(sites)
+        self.sites = dict(sites)  # for birth and probes; forward does not look
         self.sublayers = nn.ModuleDict(sublayers)
         self.connections = nn.ModuleDict(connections)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
@@ -18,16 +20,26 @@ from addnorm.models.bundles import BUNDLES
 from addnorm.models.decoder import DecoderSpec
 from addnorm.models.encoder import EncoderSpec
 from addnorm.models.encoder_decoder import EncoderDecoderSpec
+from addnorm.models.ft_transformer import FTTransformerSpec
 from addnorm.models.model import ModelSpec, TextSpec
+from addnorm.models.tab_transformer import TabTransformerSpec
 from addnorm.spec import SpecError, nearest
 
 Mode = Literal["encoder", "decoder", "encoder_decoder"]
+Shape = Literal["encoder", "decoder", "encoder_decoder", "ft_transformer", "tab_transformer"]
 MODES: dict[str, type[TextSpec]] = {
     "encoder": EncoderSpec,
     "decoder": DecoderSpec,
     "encoder_decoder": EncoderDecoderSpec,
 }
 
+
+SHAPES: dict[str, Callable[..., ModelSpec]] = {
+    **MODES,
+    "ft_transformer": FTTransformerSpec,
+    "tab_transformer": TabTransformerSpec,
+}
+"""Every model shape that a design can be built in."""
 
 ASKED_AS = {"decoder_arrangement": "decoder_design"}
 """Fields that this door calls by another name."""
@@ -37,6 +49,9 @@ def design(name: str | Arrangement) -> Arrangement:
     """A design by its catalogue name, or as it is."""
     if isinstance(name, Arrangement):
         return name
+    if not isinstance(name, str):
+        made = f"make it: {name.__name__}()" if isinstance(name, type) else "give a name or an Arrangement"
+        raise SpecError(f"wanted a design by name or as an object, came {name!r}; {made}")
     if name in CATALOGUE:
         return CATALOGUE[name]
     raise SpecError(f"unknown design {name!r}: {nearest(name, CATALOGUE)}")
@@ -66,7 +81,7 @@ def _renormed(arrangement: Arrangement, norm: Norm) -> Arrangement | None:
 def make_spec(
     name: str | Arrangement | ModelSpec = "pre_ln",
     *,
-    mode: Mode | None = None,
+    mode: Shape | None = None,
     vocab: int | None = None,
     width: int | None = None,
     heads: int | None = None,
@@ -83,6 +98,9 @@ def make_spec(
     head: str | Head | None = None,
     init: str | Base | None = None,
     dropout: float | Dropout | None = None,
+    numeric: int | None = None,
+    categories: tuple[int, ...] | None = None,
+    outputs: int | None = None,
 ) -> ModelSpec:
     """The ModelSpec that `build` builds: a design or bundle by name, everything else by choice."""
     spec = _start(name, mode)
@@ -100,6 +118,9 @@ def make_spec(
         "embedding": embedding,
         "head": head,
         "init": init,
+        "numeric": numeric,
+        "categories": categories,
+        "outputs": outputs,
         "dropout": Dropout.everywhere(dropout) if isinstance(dropout, float | int) else dropout,
     }
     changes = {field: value for field, value in changes.items() if value is not None}
@@ -121,7 +142,7 @@ def make_spec(
 def build(
     name: str | Arrangement | ModelSpec = "pre_ln",
     *,
-    mode: Mode | None = None,
+    mode: Shape | None = None,
     vocab: int | None = None,
     width: int | None = None,
     heads: int | None = None,
@@ -138,6 +159,9 @@ def build(
     head: str | Head | None = None,
     init: str | Base | None = None,
     dropout: float | Dropout | None = None,
+    numeric: int | None = None,
+    categories: tuple[int, ...] | None = None,
+    outputs: int | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
@@ -145,7 +169,8 @@ def build(
     """A model, born: `build("b2t", mode="encoder_decoder", depth=6, width=512)`, `build("gpt2", depth=2)`.
 
     name    a design of CATALOGUE, a bundle of BUNDLES, or a Spec of your own
-    mode    encoder, decoder (the default for designs) or encoder_decoder; a bundle has its own
+    mode    encoder, decoder (the default for designs), encoder_decoder, or a model of tables, ft_transformer or
+            tab_transformer (with numeric, categories and outputs); a bundle has its own
     seed    one seed gives the same sub-layer weights in every design, on every device, in every dtype
     """
     spec = make_spec(
@@ -167,13 +192,19 @@ def build(
         head=head,
         init=init,
         dropout=dropout,
+        numeric=numeric,
+        categories=categories,
+        outputs=outputs,
     )
-    return spec.build(seed).to(device=device, dtype=dtype)
+    # Made where it will live: on the meta device nothing is allocated, on a GPU nothing twice.
+    with nullcontext() if device is None else torch.device(device):
+        model = spec.build(seed)
+    return model.to(dtype=dtype)
 
 
 def _start(name: str | Arrangement | ModelSpec, mode: str | None) -> ModelSpec:
-    if mode is not None and mode not in MODES:
-        raise SpecError(f"unknown mode {mode!r}: {nearest(mode, MODES)}")
+    if mode is not None and mode not in SHAPES:
+        raise SpecError(f"unknown mode {mode!r}: {nearest(mode, SHAPES)}")
     bundle = BUNDLES.get(name) if isinstance(name, str) else name if isinstance(name, ModelSpec) else None
     if bundle is not None:
         if mode is not None and bundle.kind != mode:
@@ -182,7 +213,7 @@ def _start(name: str | Arrangement | ModelSpec, mode: str | None) -> ModelSpec:
     if isinstance(name, str) and name not in CATALOGUE:
         raise SpecError(f"unknown design or bundle {name!r}: {nearest(name, [*CATALOGUE, *BUNDLES])}")
     assert not isinstance(name, ModelSpec)
-    return MODES[mode or "decoder"](arrangement=design(name))
+    return SHAPES[mode or "decoder"](arrangement=design(name))
 
 
 def _check_feed_forward_is_used(spec: ModelSpec, asked: str | None) -> None:

@@ -56,7 +56,7 @@ class Decoder(Model):
         self.sight = Sight(plan, spec.visibility)
         self.stack = Stack(plan)
         self.head = spec.head.build(spec.vocab, spec.width)
-        self.born(seed)
+        self.born_unless_meta(seed)
 
     def forward(
         self,

@@ -40,7 +40,7 @@ class Encoder(Model):
         self.sight = Sight(plan, FullyVisible())
         self.stack = Stack(plan)
         self.head = spec.head.build(spec.vocab, spec.width)
-        self.born(seed)
+        self.born_unless_meta(seed)
 
     def forward(self, tokens: Tensor, padding: Tensor | None = None, *, types: Tensor | None = None) -> Tensor:
         """tokens (B, T); padding (B, T) bool, True = real; types (B, T) token types -> (B, T, D), or logits."""

@@ -86,7 +86,7 @@ class EncoderDecoder(Model):
         self.encoder_sight, self.encoder = Sight(plans["encoder"], FullyVisible()), Stack(plans["encoder"])
         self.decoder_sight, self.decoder = Sight(plans["decoder"], Causal()), Stack(plans["decoder"])
         self.head = spec.head.build(spec.vocab, spec.width)
-        self.born(seed)
+        self.born_unless_meta(seed)
 
     def forward(
         self,

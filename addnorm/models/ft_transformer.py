@@ -85,7 +85,7 @@ class FTTransformer(Model):
         self.sight = Sight(plan, FullyVisible())
         self.stack = Stack(plan)
         self.head = None if spec.outputs is None else Linear(spec.width, spec.outputs, "head")
-        self.born(seed)
+        self.born_unless_meta(seed)
 
     def forward(self, numeric: Tensor | None = None, categories: Tensor | None = None) -> Tensor:
         """numeric (B, n) floats, categories (B, m) integers -> (B, outputs), or (B, D) without a head."""

@@ -213,8 +213,8 @@ def begin(
     device: torch.device,
 ) -> Start:
     """Prompts of any lengths as one batch: a list of token lists, or (B, T) with a padding mask, True = real."""
-    if max_new < 1:
-        raise ValueError(f"generate: wanted max_new of at least 1, came {max_new}")
+    if not isinstance(max_new, int) or isinstance(max_new, bool) or max_new < 1:
+        raise ValueError(f"generate: wanted max_new as an integer of at least 1, came {max_new!r}")
     if isinstance(prompts, Tensor):
         if prompts.ndim != 2 or (padding is not None and padding.shape != prompts.shape):
             shapes = f"{tuple(prompts.shape)} with padding {None if padding is None else tuple(padding.shape)}"
@@ -243,7 +243,7 @@ def check_search(search: Search | str | None, spec: TextSpec, eos: int | None, p
     if isinstance(spec.head, NoHead):
         raise ValueError("generate: this model has no head, and says nothing of tokens; build it with head='tied_head'")
     for name, token in (("eos", eos), ("pad", pad)):
-        if token is not None and not 0 <= token < spec.vocab:
+        if token is not None and (not isinstance(token, int) or not 0 <= token < spec.vocab):
             raise ValueError(f"generate: wanted {name} from 0 to {spec.vocab - 1}, came {token}; check the tokenizer")
     return Greedy() if search is None else Search.parse(search)
 

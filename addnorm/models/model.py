@@ -118,9 +118,17 @@ class Model(nn.Module):
 
     def born(self, seed: int) -> Self:
         """Write every parameter anew from that seed."""
-        if not any(parameter.is_meta for parameter in self.parameters()):
-            initialise(self, self.spec.base, seed)
+        if any(parameter.is_meta for parameter in self.parameters()):
+            raise ValueError(
+                "born: wanted a model with memory, came one on the meta device; call to_empty(device=...) first"
+            )
+        initialise(self, self.spec.base, seed)
         return self
+
+    def born_unless_meta(self, seed: int) -> None:
+        """A constructor's last act: on the meta device there is nothing to write yet."""
+        if not any(parameter.is_meta for parameter in self.parameters()):
+            self.born(seed)
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())

@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from torch import Tensor, nn
 
-from addnorm.arrangements.base import Arrangement, Kind, Side, Site
+from addnorm.arrangements.base import Arrangement, Connection, Kind, Side, Site
 from addnorm.layers.context import Context, Seat
 from addnorm.layers.dropout import Dropout
 from addnorm.layers.positions import Positions
@@ -43,8 +43,16 @@ class Plan:
             sites[name] = self.site(kind_of(name), layer, slot)
             build = content.build_cross if name == "cross_attention" else content.build
             sublayers[name] = build(self.seat(layer))
-            connections[name] = self.design.connect(sites[name])
+            connections[name] = self.connect(sites[name])
         return Block(sites, sublayers, connections)
+
+    def connect(self, site: Site) -> Connection:
+        connection = self.design.connect(site)
+        if not isinstance(connection, Connection):
+            raise TypeError(
+                f"{type(self.design).__name__}.connect: wanted a Connection, came {connection!r}; is a return missing?"
+            )
+        return connection
 
 
 def kind_of(name: str) -> Kind:

@@ -94,7 +94,7 @@ class TabTransformer(Model):
         widths = [fan_in, *(ratio * fan_in for ratio in spec.mlp_ratios)]
         self.hidden = nn.ModuleList(Linear(a, b, "up") for a, b in pairwise(widths))
         self.head = Linear(widths[-1], spec.outputs, "head")
-        self.born(seed)
+        self.born_unless_meta(seed)
 
     def forward(self, numeric: Tensor | None = None, categories: Tensor | None = None) -> Tensor:
         """numeric (B, n) floats, categories (B, m) integers -> (B, outputs)."""

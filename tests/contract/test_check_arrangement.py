@@ -64,6 +64,15 @@ class Remembers(Sabotaged):
         return stream + y * (1.0 if self.calls <= 1 else 0.5)
 
 
+class Stashes(Sabotaged):
+    def read(self, stream):
+        self.stashed = stream
+        return self.norm(stream), stream
+
+    def write(self, stream, y):
+        return self.stashed + y
+
+
 class BreaksTheGraph(Sabotaged):
     def write(self, stream, y):
         return stream + y if float(y.detach().sum()) > -1e30 else stream
@@ -115,6 +124,7 @@ def design_with(connection: type[Connection]) -> Arrangement:
         (MixesPositions, "decodes_from_a_cache_as_from_the_whole"),
         (MixesPositions, "ignores_padding"),
         (ForgetsANorm, "every_parameter_learns"),
+        (Stashes, "keeps_nothing_between_calls"),
         (Remembers, "gives_the_same_gradients_when_checkpointed"),
         (BreaksTheGraph, "compiles_to_the_stated_number_of_graphs"),
         (ZeroDimensional, "has_no_parameter_without_dimensions"),

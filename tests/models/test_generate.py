@@ -648,7 +648,7 @@ def test_no_prompt_is_refused(prompts: Any) -> None:
 @every_mode
 @pytest.mark.parametrize("max_new", [0, -3])
 def test_no_step_is_refused(mode: str, max_new: int) -> None:
-    with pytest.raises(ValueError, match=f"wanted max_new of at least 1, came {max_new}"):
+    with pytest.raises(ValueError, match=f"wanted max_new as an integer of at least 1, came {max_new}"):
         generate(make(mode), PROMPTS, max_new=max_new)
 
 

@@ -50,9 +50,7 @@ class Decoder(Model):
     def __init__(self, spec: DecoderSpec, seed: int = 0) -> None:
         super().__init__(spec)
         plan = spec.plans()["decoder"]
-        self.embedding = spec.embedding.build(
-            spec.vocab, spec.width, spec.max_length, spec.positions, spec.dropout.embedding
-        )
+        self.embedding = spec.build_embedding(spec.vocab)
         self.sight = Sight(plan, spec.visibility)
         self.stack = Stack(plan)
         self.head = spec.head.build(spec.vocab, spec.width)

@@ -34,9 +34,7 @@ class Encoder(Model):
     def __init__(self, spec: EncoderSpec, seed: int = 0) -> None:
         super().__init__(spec)
         plan = spec.plans()["encoder"]
-        self.embedding = spec.embedding.build(
-            spec.vocab, spec.width, spec.max_length, spec.positions, spec.dropout.embedding
-        )
+        self.embedding = spec.build_embedding(spec.vocab)
         self.sight = Sight(plan, FullyVisible())
         self.stack = Stack(plan)
         self.head = spec.head.build(spec.vocab, spec.width)

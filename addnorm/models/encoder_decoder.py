@@ -72,17 +72,9 @@ class EncoderDecoder(Model):
     def __init__(self, spec: EncoderDecoderSpec, seed: int = 0) -> None:
         super().__init__(spec)
         plans = spec.plans()
-        self.embedding = spec.embedding.build(
-            spec.vocab, spec.width, spec.max_length, spec.positions, spec.dropout.embedding
-        )
+        self.embedding = spec.build_embedding(spec.vocab)
         # None: the source is embedded by the one table there is, and a state dict holds it once.
-        self.source_embedding = (
-            None
-            if spec.source_vocab is None
-            else spec.embedding.build(
-                spec.source_vocab, spec.width, spec.max_length, spec.positions, spec.dropout.embedding
-            )
-        )
+        self.source_embedding = None if spec.source_vocab is None else spec.build_embedding(spec.source_vocab)
         self.encoder_sight, self.encoder = Sight(plans["encoder"], FullyVisible()), Stack(plans["encoder"])
         self.decoder_sight, self.decoder = Sight(plans["decoder"], Causal()), Stack(plans["decoder"])
         self.head = spec.head.build(spec.vocab, spec.width)

@@ -14,7 +14,7 @@ from addnorm.arrangements.base import Kind, Side, Site
 from addnorm.init import Base, XavierUniform, initialise
 from addnorm.layers.attention import Attention
 from addnorm.layers.dropout import Dropout
-from addnorm.layers.embeddings import Embedding, Head, NoHead, TokenEmbedding
+from addnorm.layers.embeddings import Embedding, EmbeddingModule, Head, NoHead, TokenEmbedding
 from addnorm.layers.feed_forward import FeedForward
 from addnorm.layers.layouts import Layout, OneByOne
 from addnorm.layers.masks import Visibility
@@ -87,6 +87,9 @@ class TextSpec(ModelSpec):
 
     def check_design(self, side: Side, plan: Plan) -> None:
         plan.positions.bias(plan.heads, two_way=side == "encoder")
+
+    def build_embedding(self, vocab: int) -> EmbeddingModule:
+        return self.embedding.build(vocab, self.width, self.max_length, self.positions, self.dropout.embedding)
 
     def plan(self, side: Side, crossed: bool, design: Arrangement, depth: int, other_depth: int) -> Plan:
         contents = self.layout.contents(self.attention, self.attention if crossed else None, self.feed_forward)

@@ -15,12 +15,13 @@ import math
 import sysconfig
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from torch.nn import functional as F
 
@@ -28,6 +29,7 @@ import addnorm
 from addnorm.arrangements.card import card
 from addnorm.atlas import text, wiring
 
+Tell = Callable[[int, float], None]
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -76,12 +78,17 @@ def main() -> None:
         TextColumn("{task.completed:>4.0f}/{task.total:.0f} steps  loss {task.fields[loss]:.3f}"),
         TimeRemainingColumn(),
         console=console,
+        disable=not console.is_terminal,
     ) as progress:
         tasks = {name: progress.add_task(name, total=asked.steps, loss=math.nan) for name in asked.designs}
         for name, task in tasks.items():
-            outcomes[name] = train(
-                name, asked, training, held_out, lambda loss, t=task: progress.update(t, advance=1, loss=loss)
-            )
+
+            def tell(step: int, loss: float, name: str = name, task: TaskID = task) -> None:
+                progress.update(task, completed=step, loss=loss)
+                if not console.is_terminal and step % 50 == 0:  # a log wants lines, not a bar
+                    console.print(f"{name:<18}{step:>4}/{asked.steps} steps  loss {loss:.3f}", highlight=False)
+
+            outcomes[name] = train(name, asked, training, held_out, tell)
     report(console, outcomes, constant, asked)
     if asked.json:
         losses = {name: outcome.held_out if outcome.finite else None for name, outcome in outcomes.items()}
@@ -135,7 +142,7 @@ def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
 
 
-def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out: torch.Tensor, tell) -> Outcome:
+def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out: torch.Tensor, tell: Tell) -> Outcome:
     began = time.perf_counter()
     model = addnorm.build(
         chosen(name),
@@ -152,14 +159,14 @@ def train(name: str, asked: argparse.Namespace, training: torch.Tensor, held_out
     optimizer = torch.optim.Adam(model.parameters(), lr=asked.rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(1, asked.warm_up)))
     outcome = Outcome(parameters=model.parameter_count())
-    for row in rows:
+    for step, row in enumerate(rows, start=1):
         loss = loss_of(model, row)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
         outcome.losses.append(loss.item())
-        tell(loss.item())
+        tell(step, loss.item())
     model.eval()
     with torch.no_grad():
         fixed = batches(held_out, 8, asked.batch, asked.length, seed=1).to(asked.device)

@@ -112,7 +112,7 @@ class Arrangement(Spec, family="arrangement"):
 
     Every design   connect
     Most           open, close (a final norm), gain
-    Few            form (a stream that is not one tensor), numbers (to be shown), basis_free, suits, constrain, rate
+    Few            form (a stream that is not one tensor), numbers (to be shown), basis_free, refuses, constrain, rate
 
     Docstring of a design: a title, the lines `Formula`, `Cures`, `Costs`, `Warm-up`, `Paper`, and a `NOTE[DIFF]` for
     each place where the code departs from the paper. `addnorm show` and docs/designs.md are made from it.
@@ -133,7 +133,7 @@ class Arrangement(Spec, family="arrangement"):
         """Times the base initialisation of that weight; 0.0: born zero."""
         return 1.0
 
-    def suits(self, base: Spec) -> str:
+    def refuses(self, base: Spec) -> str:
         """Why weights of this design must not be drawn from that base initialisation; empty where they may."""
         return ""
 

@@ -69,8 +69,8 @@ class ByLayer(Arrangement, kind="by_layer"):
     def rate(self, site: Site, role: Role) -> float:
         return self.of(site).rate(site, role)
 
-    def suits(self, base: Spec) -> str:
-        return self.first.suits(base) or self.rest.suits(base)
+    def refuses(self, base: Spec) -> str:
+        return self.first.refuses(base) or self.rest.refuses(base)
 
     def numbers(self, site: Site) -> dict[str, float]:
         return {"first layers": self.first_layers(site.depth), **self.of(site).numbers(site)}
@@ -114,8 +114,8 @@ class Rescaled(Arrangement, kind="rescaled"):
     def rate(self, site: Site, role: Role) -> float:
         return self.inner.rate(site, role)
 
-    def suits(self, base: Spec) -> str:
-        return self.inner.suits(base)
+    def refuses(self, base: Spec) -> str:
+        return self.inner.refuses(base)
 
     def numbers(self, site: Site) -> dict[str, float]:
         return {"output, down": self.gain(site, "output"), **self.inner.numbers(site)}

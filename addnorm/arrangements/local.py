@@ -18,7 +18,7 @@
 | rezero    |        |             | scalar, born 0    |       |       |                             |
 | t_fixup   |        |             |                   |       |       | by depth                    |
 
-The last four live in `scaling.py` and `norm_free.py`; they are made of the same Connection.
+The last four live in `scaling.py` and `norm_free.py`; they fill the same formula.
 """
 
 from __future__ import annotations

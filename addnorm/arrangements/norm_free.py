@@ -49,7 +49,7 @@ class TFixup(Arrangement, kind="t_fixup"):
         crossed = site.side == "decoder" and site.other_depth > 0
         return (9 * site.depth) ** -0.25 if crossed else 0.67 * site.depth**-0.25
 
-    def suits(self, base: Spec) -> str:
+    def refuses(self, base: Spec) -> str:
         # The official code multiplies fairseq's values by sqrt(2) to be back at plain Xavier.
         trap = base.kind == "fairseq"
         return "its factors are for plain Xavier, and fairseq's values are smaller by sqrt(2)" if trap else ""

@@ -50,7 +50,7 @@ class ModelSpec(Spec, family="model"):
             for name, content in plan.contents.items():
                 check = content.check_cross if name == "cross_attention" else content.check
                 check(plan.seat(0))
-            reason = plan.design.suits(self.base)
+            reason = plan.design.refuses(self.base)
             if reason:
                 raise SpecError(
                     f"init={self.base.kind} was asked for, but design {plan.design.kind} does not suit it: {reason}; "

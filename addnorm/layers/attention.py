@@ -15,7 +15,7 @@ from addnorm.layers.context import Context, Seat
 from addnorm.layers.masks import Mask
 from addnorm.layers.norms import NoNorm, Norm
 from addnorm.layers.part import Linear, Part, Role, dropout
-from addnorm.layers.positions import unmoved
+from addnorm.layers.positions import Rotate, unmoved
 from addnorm.layers.sublayer import SublayerSpec
 from addnorm.spec import Bool, Count, Positive, Spec, SpecError
 
@@ -130,6 +130,7 @@ class AttentionModule(Part):
         self.key_norm = spec.query_key_norm.build(kv_heads * d if whole else d)
         self.persistent = Persistent(kv_heads, spec.persistent, d) if spec.persistent else None
         self.spec, self.head_width, self.norm_whole = spec, d, whole
+        self.rotate: Rotate = unmoved
         self.weight_dropout, self.dropout = seat.dropout.attention, dropout(seat.dropout.branch)
 
     def split(self, x: Tensor) -> Tensor:
@@ -155,6 +156,14 @@ class AttentionModule(Part):
             y = y.masked_fill(mask.empty, 0.0)
         return self.dropout(self.output(y.transpose(1, 2).flatten(-2)))  # (B, H, T, d) -> (B, T, D)
 
+    def idle(self) -> Iterator[Tensor]:
+        # q'(k + b) adds the same q'b to every logit of a row, and softmax does not see it: unless something between
+        # bias and softmax is not a shift (a norm, a rotation, a cap), or some keys do not carry the bias.
+        shifted = self.rotate is unmoved and self.persistent is None and isinstance(self.spec.query_key_norm, NoNorm)
+        capped = isinstance(self.spec.core, WrittenOut) and self.spec.core.cap is not None
+        if self.key.bias is not None and shifted and not capped:
+            yield self.key.bias
+
 
 class SelfAttentionModule(AttentionModule):
     def __init__(self, spec: Attention, seat: Seat) -> None:
@@ -167,14 +176,6 @@ class SelfAttentionModule(AttentionModule):
         k, v = context.cache.extend(self, k, self.values(h))
         return self.attend(q, k, v, context.masks[self.spec.window])
 
-    def idle(self) -> Iterator[Tensor]:
-        # q'(k + b) adds the same q'b to every logit of a row, and softmax does not see it: unless something between
-        # bias and softmax is not a shift (a norm, a rotation, a cap), or some keys do not carry the bias.
-        shifted = self.rotate is unmoved and self.persistent is None and isinstance(self.spec.query_key_norm, NoNorm)
-        capped = isinstance(self.spec.core, WrittenOut) and self.spec.core.cap is not None
-        if self.key.bias is not None and shifted and not capped:
-            yield self.key.bias
-
 
 class CrossAttentionModule(AttentionModule):
     """Keys and values from the encoder's output. Positions are the encoder's own affair: nothing is rotated."""
@@ -184,12 +185,6 @@ class CrossAttentionModule(AttentionModule):
         assert memory is not None, "cross-attention without memory"
         k, v = context.cache.memory(self, lambda: (self.keys(memory), self.values(memory)))
         return self.attend(self.queries(h), k, v, context.memory_mask)
-
-    def idle(self) -> Iterator[Tensor]:
-        shifted = self.persistent is None and isinstance(self.spec.query_key_norm, NoNorm)
-        capped = isinstance(self.spec.core, WrittenOut) and self.spec.core.cap is not None
-        if self.key.bias is not None and shifted and not capped:
-            yield self.key.bias
 
 
 class Persistent(Part):

@@ -30,7 +30,7 @@ from addnorm.layers.norms import NoNorm
 from addnorm.layers.part import Linear, Part, Role
 from addnorm.layers.positions import NoPositions
 from addnorm.layers.sublayer import SublayerSpec
-from addnorm.models.inputs import check_columns
+from addnorm.models.inputs import check_columns, rows_of_one_table
 from addnorm.models.model import Model, ModelSpec, end_site
 from addnorm.models.sight import Sight
 from addnorm.models.stack import Plan, Stack
@@ -120,14 +120,9 @@ class FeatureTokenizer(Part):
         if numeric is not None and self.slope is not None:
             tokens.append(numeric[..., None] * self.slope)
         if categories is not None and self.table is not None:
-            tokens.append(F.embedding(categories + self.offsets(categories), self.table))
+            tokens.append(F.embedding(rows_of_one_table(categories, self.categories), self.table))
         columns = torch.cat(tokens, dim=1) + self.bias
         return torch.cat((self.cls.expand(len(columns), 1, -1).to(columns.dtype), columns), dim=1)
-
-    def offsets(self, like: Tensor) -> Tensor:
-        """Where each column's categories begin in the one table."""
-        starts = [sum(self.categories[:column]) for column in range(len(self.categories))]
-        return torch.tensor(starts, device=like.device)
 
     def weights(self) -> Iterator[tuple[Role, Tensor]]:
         for tensor in (self.cls, self.slope, self.table, self.bias):

@@ -99,3 +99,9 @@ def check_columns(
                     f"categories: wanted 0 to {cardinality - 1} in column {column}, came {int(low[column])} to "
                     f"{int(high[column])}"
                 )
+
+
+def rows_of_one_table(categories: Tensor, cardinalities: tuple[int, ...]) -> Tensor:
+    """(B, m) numbers within each column -> numbers within one table that holds the columns one after the other."""
+    starts = [sum(cardinalities[:column]) for column in range(len(cardinalities))]
+    return categories + torch.tensor(starts, device=categories.device)

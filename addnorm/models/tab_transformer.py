@@ -28,7 +28,7 @@ from addnorm.layers.norms import LayerNorm
 from addnorm.layers.part import Linear, Part, Role
 from addnorm.layers.positions import NoPositions
 from addnorm.layers.sublayer import SublayerSpec
-from addnorm.models.inputs import check_columns
+from addnorm.models.inputs import check_columns, rows_of_one_table
 from addnorm.models.model import Model, ModelSpec, end_site
 from addnorm.models.sight import Sight
 from addnorm.models.stack import Plan, Stack
@@ -128,8 +128,7 @@ class CategoryTokenizer(Part):
         self.categories = categories
 
     def forward(self, categories: Tensor) -> Tensor:
-        starts = [sum(self.categories[:column]) for column in range(len(self.categories))]
-        tokens = F.embedding(categories + torch.tensor(starts, device=categories.device), self.table)
+        tokens = F.embedding(rows_of_one_table(categories, self.categories), self.table)
         if self.column is None:
             return tokens
         return torch.cat((self.column.expand(len(tokens), -1, -1), tokens), dim=-1)
